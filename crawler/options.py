@@ -4,10 +4,10 @@ To add one, add one field to `Options`, in the section where an operator would l
 
     lease_ttl: float = setting(120.0, seconds(above=0), "One sentence for the operator.")
 
-The setting's name is the field's in capitals, and the field's default is the setting's. The reader (`seconds`, `integer`,
-`text`, ...) says which values are right and how the command line's strings are understood; its `label` is the type and
-unit on the settings page. Then run `python -m crawler.options > docs/settings.md`; a test compares the two. Two settings
-that must agree are checked in `Options._disagreements`.
+The setting's name is the field's in capitals, and the field's default is the setting's. The reader (`seconds`,
+`integer`, `text`, ...) says which values are right and how the command line's strings are understood; its `label` is
+the type and unit on the settings page. Then run `python -m crawler.options > docs/settings.md`; a test compares the
+two. Settings that must agree with each other are checked in `Options._disagreements`.
 
 Scrapy's settings that we honour stand here too, marked `owner="Scrapy"` or `owner="scrapy-redis"`: they keep their
 names and meanings, and are read from the same object, so that no other module asks Scrapy for one.
@@ -21,6 +21,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -61,7 +62,7 @@ def setting(default: Any, reader: Reader, sentence: str, *, owner: str = "Longli
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """All settings of one crawl, checked. Times are seconds, sizes bytes; attributes are the settings' names, lower case."""
+    """All settings of one crawl, checked: `LEASE_TTL` is `options.lease_ttl`. Times are seconds, sizes bytes."""
 
     # The crawl
     crawl_id: str = setting(
@@ -71,7 +72,9 @@ class Options:
     )
     seeds: str = setting("", text(), "Where seeds come from when `-a seeds=` is not given: a file, `-` or a URL.")
     worker_name: str = setting("", text(), "This worker's name in leases and logs; empty: host name and process id.")
-    progress: str = setting("auto", choice("auto", "live", "plain", "off"), "How progress is shown; auto: live on a terminal.")
+    progress: str = setting(
+        "auto", choice("auto", "live", "plain", "off"), "How progress is shown; auto: live on a terminal."
+    )
 
     # Redis
     redis_url: str = setting(
@@ -83,7 +86,9 @@ class Options:
     redis_params: Mapping[str, Any] = setting(
         {}, mapping(), "Further arguments of the Redis client, such as socket_timeout.", owner="scrapy-redis"
     )
-    embedded_dir: str = setting(".longline", text(empty=False), "Directory of the embedded server: its data, socket and log.")
+    embedded_dir: str = setting(
+        ".longline", text(empty=False), "Directory of the embedded server: its data, socket and log."
+    )
     embedded_appendfsync: str = setting(
         "everysec",
         choice("always", "everysec", "no"),
@@ -96,22 +101,31 @@ class Options:
         False, switch(), "Purge the crawl's frontier before starting.", owner="scrapy-redis"
     )
     redis_start_urls_key: str = setting(
-        "%(name)s:start_urls", text(empty=False), "List or set that seeds are pushed to while it runs.", owner="scrapy-redis"
+        "%(name)s:start_urls",
+        text(empty=False),
+        "List or set that seeds are pushed to while it runs.",
+        owner="scrapy-redis",
     )
 
     # Leases and failures
-    lease_ttl: float = setting(120.0, seconds(at_least=1), "How long a worker may hold a URL before it is queued again.")
+    lease_ttl: float = setting(
+        120.0, seconds(at_least=1), "How long a worker may hold a URL before it is queued again."
+    )
     session_ttl: float = setting(
         30.0, seconds(at_least=1), "A worker silent for so long is gone; it shows a sign of life at a third of it."
     )
     spool_grace: float = setting(
-        3600.0, seconds(), "How long the spool of a vanished worker may take to come back before its pages are fetched again."
+        3600.0,
+        seconds(),
+        "How long the spool of a vanished worker may take to come back before its pages are fetched again.",
     )
     retry_delays: tuple[float, ...] = setting(
         (30.0, 120.0, 300.0, 900.0), seconds_list(), "Waits before each further attempt at a URL; the last one repeats."
     )
     max_attempts: int = setting(5, integer(at_least=1), "Failed attempts after which a URL goes to the dead letters.")
-    max_expiries: int = setting(10, integer(at_least=1), "Ended leases after which a URL goes to the dead letters as poison.")
+    max_expiries: int = setting(
+        10, integer(at_least=1), "Ended leases after which a URL goes to the dead letters as poison."
+    )
     offline_after: float = setting(
         86400.0, seconds(above=0), "A politeness group that fails for so long is declared offline."
     )
@@ -123,7 +137,9 @@ class Options:
     frontier_group_concurrency: int = setting(
         1, integer(at_least=1), "Fetches at once in one politeness group, over all workers."
     )
-    frontier_bands: int = setting(4, integer(at_least=1, at_most=16), "Bands of priority; fixed when the crawl is created.")
+    frontier_bands: int = setting(
+        4, integer(at_least=1, at_most=16), "Bands of priority; fixed when the crawl is created."
+    )
     frontier_priority: str = setting(
         "crawler.frontier.policy.priority",
         text(pattern=r"([A-Za-z_]\w*\.)+[A-Za-z_]\w*", says="a dotted path"),
@@ -132,12 +148,16 @@ class Options:
     frontier_lease_batch: int = setting(100, integer(at_least=1, at_most=1000), "Leases asked for in one call at most.")
     seen_mode: str = setting("exact", choice("exact"), "How seen URLs are remembered.")
     url_parameters_ignored: tuple[str, ...] = setting(
-        (), names(), "Query parameters that a URL's key leaves out; empty: the built-in list of tracking and session names."
+        (),
+        names(),
+        "Query parameters that a URL's key leaves out; empty: the built-in list of tracking and session names.",
     )
     depth_limit: int = setting(
         0, integer(at_least=0), "Links followed from a seed at most; 0: no limit.", owner="Scrapy"
     )
-    urllength_limit: int = setting(2083, integer(at_least=0), "Longest URL that is queued; 0: no limit.", owner="Scrapy")
+    urllength_limit: int = setting(
+        2083, integer(at_least=0), "Longest URL that is queued; 0: no limit.", owner="Scrapy"
+    )
     links_per_page_max: int = setting(5000, integer(at_least=0), "Links taken from one page at most.")
 
     # Politeness
@@ -145,7 +165,10 @@ class Options:
         "domain", choice("domain", "host"), "What a politeness group is: a registrable domain or a host."
     )
     download_delay: float = setting(
-        1.0, seconds(), "Least time between the end of one request to a group and the start of the next.", owner="Scrapy"
+        1.0,
+        seconds(),
+        "Least time between the end of one request to a group and the start of the next.",
+        owner="Scrapy",
     )
     delay_jitter: float = setting(0.1, fraction(), "Share of a delay that chance may add to it; it is never shortened.")
     crawl_delay_max: float = setting(
@@ -172,14 +195,19 @@ class Options:
         owner="Scrapy",
     )
     download_timeout: float = setting(
-        60.0, seconds(above=0), "Total time of one request; cut to half of LEASE_TTL where that is less.", owner="Scrapy"
+        60.0,
+        seconds(above=0),
+        "Total time of one request; cut to half of LEASE_TTL where that is less.",
+        owner="Scrapy",
     )
     download_maxsize: int = setting(10 * 1024**2, size(at_least=0), "Largest body; 0: no limit.", owner="Scrapy")
     body_overflow: str = setting(
-        "truncate", choice("truncate", "drop"), "What becomes of a body over DOWNLOAD_MAXSIZE whose length was not declared."
+        "truncate",
+        choice("truncate", "drop"),
+        "What becomes of a body over DOWNLOAD_MAXSIZE whose length was not declared.",
     )
     resolve: Mapping[str, str] = setting(
-        {}, addresses(), "Host pattern to `address` or `address:port`, as curl's --resolve: `{\"*.test\": \"127.0.0.1\"}`."
+        {}, addresses(), 'Host pattern to `address` or `address:port`: `{"*.test": "127.0.0.1"}`.'
     )
     allowed_private_networks: tuple[str, ...] = setting(
         (), networks(), "Private addresses that may be connected to, as CIDR networks or single addresses."
@@ -187,7 +215,9 @@ class Options:
 
     # Output
     output: str = setting("./output", text(empty=False), "Where the corpus is written.")
-    spool_dir: str = setting(".longline/spool", text(empty=False), "Where unpublished segments lie; on a disk that lasts.")
+    spool_dir: str = setting(
+        ".longline/spool", text(empty=False), "Where unpublished segments lie; on a disk that lasts."
+    )
     spool_max_bytes: int = setting(8 * GIB, size(), "Size of all unpublished segments at which fetching pauses.")
     group_commit: float = setting(1.0, seconds(above=0), "How often buffered rows are written to disk and sealed.")
     segment_max_bytes: int = setting(256 * 1024**2, size(), "Size at which a segment is published.")
@@ -231,7 +261,7 @@ class Options:
         return options
 
     def _disagreements(self) -> Iterator[str]:
-        if os.path.abspath(self.spool_dir) == os.path.abspath(self.output):
+        if Path(self.spool_dir).resolve() == Path(self.output).resolve():
             yield f"SPOOL_DIR: {self.spool_dir!r} is OUTPUT too; readers of the corpus would meet unpublished segments"
 
 
@@ -243,9 +273,8 @@ def settings_page() -> str:
         for declared in fields(Options):
             about = declared.metadata
             if about["owner"] == owner:
-                lines.append(
-                    f"| `{declared.name.upper()}` | {about['reader'].label} | {_shown(declared)} | {about['sentence']} |"
-                )
+                cells = (f"`{declared.name.upper()}`", about["reader"].label, _shown(declared), about["sentence"])
+                lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -1,0 +1,1 @@
+"""Scrapy extensions: they read signals, stats and snapshots, and never steer."""
