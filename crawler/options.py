@@ -52,9 +52,10 @@ class SettingsLike(Protocol):
     def get(self, name: str, default: Any = None, /) -> Any: ...
 
 
-def setting(default: Any, reader: Reader, sentence: str, *, owner: str = "Longline") -> Any:
-    """Declare one setting: its default as code sees it, how it is read, one sentence, and whose name it is."""
-    metadata = {"reader": reader, "sentence": sentence, "owner": owner}
+def setting(default: Any, reader: Reader, sentence: str, *, owner: str = "Longline", secret: bool = False) -> Any:
+    """Declare one setting: its default as code sees it, how it is read, one sentence, whose name it is, and whether its
+    value may hold a password, so that no message shows it."""
+    metadata = {"reader": reader, "sentence": sentence, "owner": owner, "secret": secret}
     if isinstance(default, Mapping):
         return field(default_factory=lambda: MappingProxyType(dict(default)), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -82,9 +83,14 @@ class Options:
         text(pattern=r"|(redis|rediss|unix)://.+", says="a redis://, rediss:// or unix:// URL"),
         "The frontier's server; empty: an embedded server that all workers in this directory share.",
         owner="scrapy-redis",
+        secret=True,
     )
     redis_params: Mapping[str, Any] = setting(
-        {}, mapping(), "Further arguments of the Redis client, such as socket_timeout.", owner="scrapy-redis"
+        {},
+        mapping(),
+        "Further arguments of the Redis client, such as socket_timeout.",
+        owner="scrapy-redis",
+        secret=True,
     )
     embedded_dir: str = setting(
         ".longline", text(empty=False), "Directory of the embedded server: its data, socket and log."
@@ -252,7 +258,8 @@ class Options:
             try:
                 values[declared.name] = reader(raw)
             except ValueError as bad:
-                problems.append(f"{name}: {raw!r} {bad}")
+                shown = "(not shown)" if declared.metadata["secret"] else repr(raw)
+                problems.append(f"{name}: {shown} {bad}")
         if problems:
             raise BadSetting("\n".join(problems))
         options = cls(**values)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import redis
 import redis.asyncio
@@ -59,7 +59,7 @@ class RedisServer:
         """For REDIS_URL."""
         return f"redis://127.0.0.1:{self.port}/0" if self.port else f"unix://{self.socket}"
 
-    def start(self) -> RedisServer:
+    def start(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
         directives = {
             "port": str(self.port),
@@ -85,7 +85,7 @@ class RedisServer:
         """SIGKILL, and wait."""
         self._end(signal.SIGKILL)
 
-    def restart(self) -> RedisServer:
+    def restart(self) -> Self:
         self.stop()
         return self.start()
 
@@ -105,7 +105,7 @@ class RedisServer:
         """The same, blocking. Close it with `close`."""
         return redis.Redis(unix_socket_path=str(self.socket))
 
-    def __enter__(self) -> RedisServer:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
