@@ -1,0 +1,175 @@
+"""What a crawl has done so far, read from stats and the frontier's snapshot, and how it is said. Pure functions."""
+
+from __future__ import annotations
+
+import shlex
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+
+STATES = ("queued", "delayed", "leased", "held", "sealed", "done", "dead")
+_WAITING = ("queued", "delayed", "leased")  # states of URLs that are still to be fetched
+_NO_ERROR = frozenset({"ok"})
+_KINDS_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One look at a crawl. `frontier` is None until the first snapshot has come; it counts for all workers."""
+
+    at: float  # seconds on any one clock
+    fetched: int = 0
+    answered_well: int = 0  # status below 400
+    documents: int = 0
+    segments: int = 0
+    errors: Mapping[str, int] = field(default_factory=dict)  # kind → count
+    frontier: Mapping[str, int] | None = None
+
+    @property
+    def success(self) -> float | None:
+        """Share of the fetches that were answered below 400; None before the first fetch."""
+        return self.answered_well / self.fetched if self.fetched else None
+
+    @property
+    def waiting(self) -> int | None:
+        """URLs that are known and still to be fetched, by any worker."""
+        return None if self.frontier is None else sum(self.frontier.get(state, 0) for state in _WAITING)
+
+
+def read(at: float, stats: Mapping[str, Any], snapshot: Mapping[str, int] | None) -> Figures:
+    """Figures from Scrapy's stats (keys `area/metric/detail`) and the scheduler's snapshot."""
+    statuses = {int(status): count for status, count in _details(stats, "fetch/status/").items() if status.isdigit()}
+    return Figures(
+        at=at,
+        fetched=stats.get("fetch/count", 0),
+        answered_well=sum(count for status, count in statuses.items() if 200 <= status < 400),
+        documents=stats.get("corpus/documents", 0),
+        segments=stats.get("corpus/segments_published", 0),
+        errors={kind: n for kind, n in _details(stats, "fetch/kind/").items() if kind not in _NO_ERROR},
+        frontier=dict(snapshot) if snapshot else None,
+    )
+
+
+def _details(stats: Mapping[str, Any], prefix: str) -> dict[str, int]:
+    return {key.removeprefix(prefix): count for key, count in stats.items() if key.startswith(prefix)}
+
+
+class Window:
+    """The figures of the last `span` seconds: what is going on now, not on average since the start."""
+
+    def __init__(self, span: float = 10.0) -> None:
+        self._span = span
+        self._looks: deque[Figures] = deque()
+
+    def add(self, figures: Figures) -> None:
+        """Takes a look in; looks that are older than the span go."""
+        self._looks.append(figures)
+        while len(self._looks) > 2 and self._looks[1].at <= figures.at - self._span:
+            self._looks.popleft()
+
+    @property
+    def rate(self) -> float:
+        """Pages per second within the window; 0.0 as long as there is one look only."""
+        first, last = self._ends()
+        return (last.fetched - first.fetched) / (last.at - first.at) if last.at > first.at else 0.0
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds until nothing is waiting if it goes on like this; None while links are found faster than fetched."""
+        first, last = self._ends()
+        if first.waiting is None or last.waiting is None or last.at <= first.at:
+            return None
+        drained = (first.waiting - last.waiting) / (last.at - first.at)
+        return last.waiting / drained if drained > 0 else None
+
+    def _ends(self) -> tuple[Figures, Figures]:
+        return (self._looks[0], self._looks[-1]) if self._looks else (Figures(0.0), Figures(0.0))
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min 05 s`, `2 h 07 min`, `3 d 04 h`."""
+    whole = int(seconds)
+    for unit, small, large_s, small_s in (("d", "h", 86_400, 3_600), ("h", "min", 3_600, 60), ("min", "s", 60, 1)):
+        if whole >= large_s:
+            return f"{whole // large_s} {unit} {whole % large_s // small_s:02} {small}"
+    return f"{whole} s"
+
+
+def plain_line(now: Figures, window: Window, elapsed: float) -> str:
+    """The crawl in one line, for logs."""
+    parts = [f"{duration(elapsed)}: {_fetched(now)}, {window.rate:.1f} pages/s now"]
+    if now.frontier is not None:
+        parts.append(", ".join(f"{state} {now.frontier.get(state, 0):,}" for state in STATES))
+        parts.append(_groups(now.frontier))
+    if now.errors:
+        parts.append(f"errors: {_errors(now.errors)}")
+    if window.time_left is not None:
+        parts.append(f"about {duration(window.time_left)} left")
+    return "; ".join(parts)
+
+
+def live_view(now: Figures, window: Window, elapsed: float, title: str) -> RenderableType:
+    """The crawl as a panel for a terminal."""
+    left = window.time_left
+    head = Table.grid(padding=(0, 2))
+    head.add_row("fetched", f"[bold]{_fetched(now)}")
+    head.add_row("now", f"{window.rate:.1f} pages/s")
+    head.add_row("errors", _errors(now.errors) if now.errors else "none")
+    head.add_row("time", duration(elapsed) + (f", about {duration(left)} left" if left is not None else ""))
+    if now.frontier is None:
+        return Panel(head, title=title, title_align="left")
+    head.add_row("groups", _groups(now.frontier))
+    states = Table(box=None, padding=(0, 2, 0, 0), expand=False)
+    for state in STATES:
+        states.add_column(state, justify="right")
+    states.add_row(*(f"{now.frontier.get(state, 0):,}" for state in STATES))
+    return Panel(Group(head, "", states), title=title, title_align="left")
+
+
+def closing_report(now: Figures, elapsed: float, reason: str, crawl_id: str, output: str) -> str:
+    """What was fetched, where it lies, and a line that reads it."""
+    ended = "is finished" if reason == "finished" else f"stopped ({reason}); the same command goes on from here"
+    lines = [f"Crawl '{crawl_id}' {ended}.", f"  fetched    {_fetched(now)} in {duration(elapsed)}"]
+    lines.append(f"  documents  {now.documents:,} in {now.segments:,} published segments")
+    if now.errors:
+        lines.append(f"  errors     {_errors(now.errors)}")
+    if now.frontier is not None and now.frontier.get("dead"):
+        lines.append(f"  dead       {now.frontier['dead']:,} URLs: scrapy dlq list -s CRAWL_ID={crawl_id}")
+    lines += ["", f"It lies in {output if '://' in output else Path(output).resolve()}"]
+    return "\n".join(lines + [f"  {line}" for line in reading_lines(output, crawl_id)])
+
+
+def reading_lines(output: str, crawl_id: str) -> list[str]:
+    """Shell lines that show documents of this crawl; none as long as there is nothing to show."""
+    pattern = f"{crawl_id}-*.jsonl.gz"
+    files = f"{output}/documents/*/{pattern}".replace("'", "''")
+    query = f"SELECT url, metadata.title FROM read_json_auto('{files}') LIMIT 10"  # noqa: S608 -- for people to run
+    with_duckdb = f"with DuckDB: duckdb -c {shlex.quote(query)}"
+    if "://" in output:
+        return [with_duckdb]
+    if not any(Path(output).glob(f"documents/*/{pattern}")):
+        return []
+    return [f"read it:     gzip -dc {shlex.quote(output)}/documents/*/{pattern} | head -n 1", with_duckdb]
+
+
+def _fetched(now: Figures) -> str:
+    success = f" ({now.success:.0%} answered well)" if now.success is not None else ""
+    return f"{now.fetched:,} pages{success}"
+
+
+def _groups(frontier: Mapping[str, int]) -> str:
+    return f"{frontier.get('groups', 0):,} groups, {frontier.get('due', 0):,} due"
+
+
+def _errors(errors: Mapping[str, int]) -> str:
+    by_count = sorted(errors.items(), key=lambda item: (-item[1], item[0]))
+    rest = sum(count for _, count in by_count[_KINDS_SHOWN:])
+    return ", ".join(f"{kind} {count:,}" for kind, count in by_count[:_KINDS_SHOWN]) + (
+        f", others {rest:,}" * bool(rest)
+    )
