@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,20 +91,31 @@ async def connect(options: Options) -> Connection:
     return connection
 
 
-def explain(error: Exception, address: str) -> str:
+def explain(error: BaseException, address: str) -> str:
     """What happened at `address`, in words an operator can act on."""
+    met = tuple(_chain(error))  # redis-py wraps what happens while it connects
     said = str(error) or type(error).__name__
-    if isinstance(error, BusyLoadingError):
+
+    def is_a(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(one, kinds) for one in met)
+
+    if is_a(BusyLoadingError):
         return f"{address} is still loading its data"
-    if isinstance(error, AuthenticationError) or said.startswith(("NOAUTH", "WRONGPASS")):
+    if is_a(AuthenticationError) or said.startswith("NOAUTH"):
         return f"{address} refuses our user name or password ({said})"
-    if isinstance(error, NoPermissionError):
+    if is_a(NoPermissionError):
         return f"{address} does not allow this user what a crawl needs ({said})"
-    if isinstance(error, RedisTimeoutError | TimeoutError):
+    if is_a(RedisTimeoutError, TimeoutError):
         return f"{address} does not answer in time"
-    if isinstance(error, ResponseError):
+    if is_a(ResponseError):
         return f"{address} answers: {said}"
     return f"{address} cannot be reached: {said}"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def _to_url(options: Options) -> Connection:

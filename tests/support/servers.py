@@ -13,6 +13,7 @@ import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.retry import Retry as SyncRetry
 
 from tests.support.poll import until
 
@@ -103,7 +104,7 @@ class RedisServer:
 
     def sync_client(self) -> redis.Redis:
         """The same, blocking. Close it with `close`."""
-        return redis.Redis(unix_socket_path=str(self.socket))
+        return redis.Redis(unix_socket_path=str(self.socket), retry=SyncRetry(NoBackoff(), 0))
 
     def __enter__(self) -> Self:
         return self.start()
