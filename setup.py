@@ -16,7 +16,7 @@ setup(
     description="A broad web crawler: Scrapy with a leased frontier in Redis",
     python_requires=">=3.11",
     packages=find_packages(include=["crawler", "crawler.*", "settings", "extensions", "extensions.*"]),
-    package_data={"": ["*.lua", "*.json", "*.txt", "py.typed"]},
+    package_data={"": ["**/*.lua", "py.typed"]},
     zip_safe=False,
     entry_points={"scrapy": ["settings = settings.production"]},
     install_requires=[
