@@ -1,4 +1,4 @@
-"""The package, as a wheel and as the egg that scrapyd runs. Upper bounds are what was tried; requirements.txt is exact."""
+"""The package: a wheel, or the egg that scrapyd runs. Upper bounds were tried; requirements.txt is exact."""
 
 from pathlib import Path
 
