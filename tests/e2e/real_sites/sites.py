@@ -1,4 +1,4 @@
-"""Three real sites, Debian's documentation packages, served by nginx under three registrable domains, and wget's walk."""
+"""Three real sites, Debian's documentation packages, served by nginx as three registrable domains, and wget's walk."""
 
 from __future__ import annotations
 
