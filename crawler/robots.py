@@ -1,7 +1,7 @@
 """robots.txt: rules from bytes, verdicts on URLs (RFC 9309, by Protego).
 
-What to do when there is no robots.txt to parse (4xx, 5xx, unreachable) is the middleware's business. Around Protego this
-module decides what the bytes are, where lines end, and whom an agent line binds:
+What to do when there is no robots.txt to parse (4xx, 5xx, unreachable) is the middleware's business. Around Protego
+this module decides what the bytes are, where lines end, and whom an agent line binds:
 
 - the first 500 KiB count, cut at a line end (RFC 9309 2.5); HTML and binary bodies hold no rules; a byte order mark is
   skipped; UTF-16 is decoded, since its owner did mean those rules;
@@ -30,7 +30,9 @@ _BINARY_BYTES = bytes(set(range(0x20)) - set(b"\t\n\r\x0b\x0c\x1b"))
 _MAX_BINARY_SHARE = 1 / 32
 
 # Line ends to Python, but not to RFC 9309: escaped, they stay inside their comment or path.
-_NOT_LINE_ENDS = {ord(char): "".join(f"%{byte:02X}" for byte in char.encode()) for char in "\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+_NOT_LINE_ENDS = {
+    ord(char): "".join(f"%{byte:02X}" for byte in char.encode()) for char in "\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+}
 
 _agent_line = re.compile(r"[ \t]*user[- ]?agent[ \t]*(?::|[ \t])([^#\r\n]*)", re.IGNORECASE).match
 _product = re.compile(r"[A-Za-z0-9_-]+").match
@@ -55,7 +57,7 @@ class RobotsRules:
         return self._protego.can_fetch(url, _token(agent))
 
     def crawl_delay(self, agent: str) -> float | None:
-        """Return the seconds that the agent's own group asks for, at most `MAX_CRAWL_DELAY`; None when it asks for none.
+        """Return the seconds that the agent's own group asks for, at most `MAX_CRAWL_DELAY`; None for none.
 
         What is not a finite number from zero up counts as not asked for.
         """
@@ -67,12 +69,12 @@ class RobotsRules:
 
         For the fetch log. Reads the internals of the pinned Protego, which keeps this to itself.
         """
-        rule_set = self._protego._get_matching_rule_set(_token(agent))
+        rule_set = self._protego._get_matching_rule_set(_token(agent))  # noqa: SLF001
         path = _quote_path(url)
         if rule_set is None or path == "/robots.txt":
             return ""
-        deciding = (f"{rule.field}: {rule.value._pattern}" for rule in rule_set._rules if rule.value.match(path))
-        return next(deciding, "")
+        rules = rule_set._rules  # noqa: SLF001
+        return next((f"{rule.field}: {rule.value._pattern}" for rule in rules if rule.value.match(path)), "")  # noqa: SLF001
 
 
 def parse(body: bytes) -> RobotsRules:
@@ -105,7 +107,7 @@ def _decode(body: bytes) -> str:
 
 
 def _wide_encoding(body: bytes) -> str:
-    """Return the UTF-16 in which a robots.txt is written, by its mark or by the zeros of its first two ASCII letters."""
+    """Return the UTF-16 in which a robots.txt is written, by its mark or by the zeros of its first letters."""
     head = body[:4]
     if head.startswith(codecs.BOM_UTF16_LE) or (head[1::2] == b"\0\0" and head[0::2].isascii() and 0 not in head[0::2]):
         return "utf-16-le"

@@ -1,8 +1,8 @@
 """From the bytes of a response to text, links and metadata: pure functions, no network, no state.
 
     bytes ── encoding (labels, charsets, prescan) ──► text ── document ──► one lexbor tree
-                                                       │                        ├── links
-                                                       └── main_text, language  └── page: title, robots, canonical
+                                                       │                        ├── hyperlinks
+                                                       └── main_text, language  └── pages: title, robots, canonical
 
 `page` does all of it in one go; `decode`, `links` and `text` do one thing each for callers that want no more.
 """
@@ -12,9 +12,9 @@ from __future__ import annotations
 from crawler.extract.directives import robots_directives
 from crawler.extract.document import is_html, read
 from crawler.extract.encoding import decode
-from crawler.extract.links import Link, links_of
+from crawler.extract.hyperlinks import Link, links_of
 from crawler.extract.main_text import DEFAULT_EXTRACTOR, extractor
-from crawler.extract.page import Page, page, text_of
+from crawler.extract.pages import Page, page, text_of
 
 __all__ = ["Link", "Page", "decode", "extractor", "is_html", "links", "page", "robots_directives", "text"]
 

@@ -1,8 +1,8 @@
 """Decoding and query encoding by the WHATWG Encoding Standard, on Python's codecs.
 
-Where Python's tables leave a byte undefined and the standard does not, the standard's value is filled in: C1 controls in
-the Windows code pages, and the few of `_FILLED`. Multi-byte codecs are Python's nearest; what they cannot read becomes
-U+FFFD. Nothing here raises on any bytes, and no text that comes out holds a lone surrogate.
+Where Python's tables leave a byte undefined and the standard does not, the standard's value is filled in: C1 controls
+in the Windows code pages, and the few of `_FILLED`. Multi-byte codecs are Python's nearest; what they cannot read
+becomes U+FFFD. Nothing here raises on any bytes, and no text that comes out holds a lone surrogate.
 """
 
 from __future__ import annotations

@@ -18,11 +18,13 @@ def robots_directives(values: Iterable[str], agent: str = "") -> frozenset[str]:
     found: set[str] = set()
     for value in values:
         addressed = _addressee(value)
-        if addressed and addressed[1].lower() not in _VALUED:
-            if addressed[1].lower() != agent.lower():
-                continue
-            value = addressed[2]
-        found.update(filter(None, (directive.strip().lower() for directive in value.split(","))))
+        if addressed is None or addressed[1].lower() in _VALUED:
+            directives = value
+        elif addressed[1].lower() == agent.lower():
+            directives = addressed[2]
+        else:
+            continue
+        found.update(filter(None, (directive.strip().lower() for directive in directives.split(","))))
     if "none" in found:
         found |= {"noindex", "nofollow"}
     return frozenset(found)

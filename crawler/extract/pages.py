@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from selectolax.lexbor import LexborHTMLParser
 
 from crawler.extract.document import Document, media_type, read
+from crawler.extract.hyperlinks import Link, elements_of, links_of
 from crawler.extract.language import UNKNOWN, language
-from crawler.extract.links import Link, links_of
 from crawler.extract.main_text import DEFAULT_EXTRACTOR, clean, extractor
 
 
@@ -46,7 +46,8 @@ def page(body: bytes, url: str, content_type: str | None, *, text_extractor: str
     document = read(body, url, content_type)
     text = text_of(document, content_type, text_extractor) if text_extractor else ""
     lang, lang_score = language(text) if text else UNKNOWN
-    links = links_of(document)
+    elements = elements_of(document)
+    links = links_of(document, elements)
     tree = document.tree
     return Page(
         url=document.url,
@@ -59,7 +60,7 @@ def page(body: bytes, url: str, content_type: str | None, *, text_extractor: str
         lang_score=lang_score,
         canonical_url=_first(links, "canonical"),
         refresh_url=_first(links, "refresh"),
-        meta_robots=_meta_robots(tree) if tree else "",
+        meta_robots=clean(", ".join(filter(None, elements.meta_robots))),
         extractor=text_extractor,
     )
 
@@ -82,8 +83,3 @@ def _title(tree: LexborHTMLParser) -> str:
     # The title of a drawing is not the page's.
     node = tree.css_first(":not(svg) > title")
     return clean(" ".join(node.text().split())) if node else ""
-
-
-def _meta_robots(tree: LexborHTMLParser) -> str:
-    contents = [meta.attrs.sget("content").strip() for meta in tree.css("meta[name=robots i]")]
-    return clean(", ".join(filter(None, contents)))
