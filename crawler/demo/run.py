@@ -48,8 +48,11 @@ class DemoCrawl:
 
     async def _serve_and_crawl(self, world: World, seeds: Path) -> int:
         async with serving(world, log=STATE_DIR / "demo-access.tsv") as port:
+            relay = _Relay(asyncio.get_running_loop())
+            # A session of its own: a Ctrl-C that the terminal gives to a whole group, and that we pass on, would reach
+            # Scrapy twice, which it takes for an order to stop uncleanly.
             child = await asyncio.create_subprocess_exec(*self.command(seeds, port), start_new_session=True)
-            _pass_signals_on(child)
+            relay.to(child)
             return await child.wait()
 
     def command(self, seeds: Path, port: int) -> list[str]:
@@ -65,17 +68,30 @@ class DemoCrawl:
         return [sys.executable, "-m", "scrapy", "crawl", "broad", "-a", f"seeds={seeds}", *options]
 
 
-def _pass_signals_on(child: Process) -> None:
-    """Sends each signal to the child once. It is in a session of its own, because a Ctrl-C that the terminal
-    gives to a whole group and we pass on would reach Scrapy twice, which it takes for an order to stop uncleanly."""
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, child.send_signal, signal.SIGINT)
-    loop.add_signal_handler(signal.SIGTERM, child.send_signal, signal.SIGTERM)
-    loop.add_signal_handler(signal.SIGHUP, child.send_signal, signal.SIGTERM)
-    loop.add_signal_handler(signal.SIGTSTP, _suspend_both, child)
+class _Relay:
+    """Passes each signal that should stop us on to the child, once; one that comes before the child waits for it."""
 
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._child: Process | None = None
+        self._early: list[signal.Signals] = []
+        loop.add_signal_handler(signal.SIGINT, self._pass_on, signal.SIGINT)
+        loop.add_signal_handler(signal.SIGTERM, self._pass_on, signal.SIGTERM)
+        loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGTERM)
+        loop.add_signal_handler(signal.SIGTSTP, self._suspend)
 
-def _suspend_both(child: Process) -> None:
-    child.send_signal(signal.SIGSTOP)
-    os.kill(os.getpid(), signal.SIGSTOP)
-    child.send_signal(signal.SIGCONT)  # we are here once the shell has continued us
+    def to(self, child: Process) -> None:
+        """The child is there."""
+        self._child = child
+        for number in self._early:
+            self._pass_on(number)
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        if self._child is None:
+            self._early.append(number)
+        elif self._child.returncode is None:
+            self._child.send_signal(number)
+
+    def _suspend(self) -> None:
+        self._pass_on(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._pass_on(signal.SIGCONT)  # the shell has continued us

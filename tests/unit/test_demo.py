@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
+import urllib.request
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
@@ -19,6 +21,7 @@ from crawler.demo.run import SETTINGS, DemoCrawl
 from crawler.demo.web import serving
 from crawler.demo.witness import Hit, read_log, refetched, used_share, violations
 from crawler.demo.world import Page, World, registrable
+from tests.support.web import serve
 
 # --- a crawler of forty lines, which shares nothing with the one under test -------------------------------------------
 
@@ -299,3 +302,37 @@ def test_the_demo_crawl_maps_its_hosts_to_the_web_and_takes_settings(tmp_path: P
     assert 'RESOLVE={"*.test": "127.0.0.1:8123"}' in command
     assert command[-1] == "PROGRESS=off"
     assert {f"{name}={value}" for name, value in SETTINGS.items()} <= set(command)
+
+
+class StandIn(DemoCrawl):
+    """In place of the crawl a child that stops us as a terminal would, and tells by its exit code how it was told."""
+
+    def command(self, seeds: Path, port: int) -> list[str]:
+        script = f"""
+import os, signal, sys, urllib.request
+seed = open({str(seeds)!r}).readline().strip()
+request = urllib.request.Request("http://127.0.0.1:{port}/", headers={{"Host": seed.split("/")[2]}})
+assert urllib.request.urlopen(request).status == 200
+signal.signal(signal.SIGINT, lambda number, frame: sys.exit(7))
+assert os.getpgid(0) != os.getpgid(os.getppid())
+os.kill(os.getppid(), signal.{self.crawl_id})
+signal.pause()
+"""
+        return [sys.executable, "-c", script]
+
+
+@pytest.mark.parametrize(("sent", "code"), [("SIGINT", 7), ("SIGTERM", 128 + 15), ("SIGHUP", 128 + 15)])
+def test_what_stops_the_demo_is_passed_on_and_the_crawls_exit_code_is_ours(
+    sent: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert StandIn(tmp_path / "out", sent).run() == code
+    assert [hit.status for hit in read_log(tmp_path / ".longline" / "demo-access.tsv")] == [200]
+
+
+def test_the_served_command_says_its_port_and_leaves_a_whole_log(tmp_path: Path) -> None:
+    with serve(tmp_path / "log", hosts=3, pages=2) as child:
+        url = f"http://127.0.0.1:{child.port}/p/1.html"
+        with urllib.request.urlopen(urllib.request.Request(url, headers={"Host": "h2.test"})) as reply:
+            assert reply.read() == child.world.answers("http://h2.test/p/1.html")[0].payload()
+    assert [one.url for one in child.hits()] == ["http://h2.test/p/1.html"]
