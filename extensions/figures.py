@@ -13,9 +13,10 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 
+from crawler.frontier.policy import KINDS, Cost
+
 STATES = ("queued", "delayed", "leased", "held", "sealed", "done", "dead")
 _WAITING = ("queued", "delayed", "leased")  # states of URLs that are still to be fetched
-_NO_ERROR = frozenset({"ok"})
 _KINDS_SHOWN = 6
 
 
@@ -24,12 +25,13 @@ class Figures:
     """One look at a crawl. `frontier` is None until the first snapshot has come; it counts for all workers."""
 
     at: float  # seconds on any one clock
-    fetched: int = 0
-    answered_well: int = 0  # status below 400
+    fetched: int = 0  # pages asked for, robots.txt not counted
+    answered_well: int = 0  # of those: status below 400
     documents: int = 0
     segments: int = 0
-    errors: Mapping[str, int] = field(default_factory=dict)  # kind → count
-    frontier: Mapping[str, int] | None = None
+    errors: Mapping[str, int] = field(default_factory=dict)  # failures: kind → count
+    answers: Mapping[str, int] = field(default_factory=dict)  # done without a document: reason → count
+    frontier: Mapping[str, Any] | None = None
 
     @property
     def success(self) -> float | None:
@@ -42,18 +44,29 @@ class Figures:
         return None if self.frontier is None else sum(self.frontier.get(state, 0) for state in _WAITING)
 
 
-def read(at: float, stats: Mapping[str, Any], snapshot: Mapping[str, int] | None) -> Figures:
+def read(at: float, stats: Mapping[str, Any], snapshot: Mapping[str, Any] | None) -> Figures:
     """Figures from Scrapy's stats (keys `area/metric/detail`) and the scheduler's snapshot."""
-    statuses = {int(status): count for status, count in _details(stats, "fetch/status/").items() if status.isdigit()}
+    robots = _details(stats, "robots/status/")
+    no_robots = _details(stats, "robots/kind/")
+    kinds = _details(stats, "fetch/kind/")
     return Figures(
         at=at,
-        fetched=stats.get("fetch/count", 0),
-        answered_well=sum(count for status, count in statuses.items() if 200 <= status < 400),
+        fetched=stats.get("fetch/count", 0) - sum(robots.values()) - sum(no_robots.values()),
+        answered_well=_well(_details(stats, "fetch/status/")) - _well(robots),
         documents=stats.get("corpus/documents", 0),
         segments=stats.get("corpus/segments_published", 0),
-        errors={kind: n for kind, n in _details(stats, "fetch/kind/").items() if kind not in _NO_ERROR},
+        errors={kind: count for kind, count in kinds.items() if not _is_answer(kind)},
+        answers={kind: count for kind, count in kinds.items() if _is_answer(kind)},
         frontier=dict(snapshot) if snapshot else None,
     )
+
+
+def _is_answer(kind: str) -> bool:
+    return kind in KINDS and KINDS[kind].cost is Cost.ANSWER
+
+
+def _well(statuses: Mapping[str, int]) -> int:
+    return sum(count for status, count in statuses.items() if "200" <= status < "400")
 
 
 def _details(stats: Mapping[str, Any], prefix: str) -> dict[str, int]:
@@ -108,7 +121,7 @@ def plain_line(now: Figures, window: Window, elapsed: float) -> str:
         parts.append(", ".join(f"{state} {now.frontier.get(state, 0):,}" for state in STATES))
         parts.append(_groups(now.frontier))
     if now.errors:
-        parts.append(f"errors: {_errors(now.errors)}")
+        parts.append(f"errors: {_counts(now.errors)}")
     if window.time_left is not None:
         parts.append(f"about {duration(window.time_left)} left")
     return "; ".join(parts)
@@ -120,7 +133,7 @@ def live_view(now: Figures, window: Window, elapsed: float, title: str) -> Rende
     head = Table.grid(padding=(0, 2))
     head.add_row("fetched", f"[bold]{_fetched(now)}")
     head.add_row("now", f"{window.rate:.1f} pages/s")
-    head.add_row("errors", _errors(now.errors) if now.errors else "none")
+    head.add_row("errors", _counts(now.errors) if now.errors else "none")
     head.add_row("time", duration(elapsed) + (f", about {duration(left)} left" if left is not None else ""))
     if now.frontier is None:
         return Panel(head, title=title, title_align="left")
@@ -136,9 +149,11 @@ def closing_report(now: Figures, elapsed: float, reason: str, crawl_id: str, out
     """What was fetched, where it lies, and a line that reads it."""
     ended = "is finished" if reason == "finished" else f"stopped ({reason}); the same command goes on from here"
     lines = [f"Crawl '{crawl_id}' {ended}.", f"  fetched    {_fetched(now)} in {duration(elapsed)}"]
-    lines.append(f"  documents  {now.documents:,} in {now.segments:,} published segments")
+    lines.append(f"  documents  {now.documents:,}" + (f" in {now.segments:,} segments" if now.segments else ""))
+    if now.answers:
+        lines.append(f"  others     {_counts(now.answers)}")
     if now.errors:
-        lines.append(f"  errors     {_errors(now.errors)}")
+        lines.append(f"  errors     {_counts(now.errors)}")
     if now.frontier is not None and now.frontier.get("dead"):
         lines.append(f"  dead       {now.frontier['dead']:,} URLs: scrapy dlq list -s CRAWL_ID={crawl_id}")
     lines += ["", f"It lies in {output if '://' in output else Path(output).resolve()}"]
@@ -163,12 +178,12 @@ def _fetched(now: Figures) -> str:
     return f"{now.fetched:,} pages{success}"
 
 
-def _groups(frontier: Mapping[str, int]) -> str:
+def _groups(frontier: Mapping[str, Any]) -> str:
     return f"{frontier.get('groups', 0):,} groups, {frontier.get('due', 0):,} due"
 
 
-def _errors(errors: Mapping[str, int]) -> str:
-    by_count = sorted(errors.items(), key=lambda item: (-item[1], item[0]))
+def _counts(named: Mapping[str, int]) -> str:
+    by_count = sorted(named.items(), key=lambda item: (-item[1], item[0]))
     rest = sum(count for _, count in by_count[_KINDS_SHOWN:])
     return ", ".join(f"{kind} {count:,}" for kind, count in by_count[:_KINDS_SHOWN]) + (
         f", others {rest:,}" * bool(rest)

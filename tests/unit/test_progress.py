@@ -19,12 +19,17 @@ from extensions.figures import Figures, Window, closing_report, duration, live_v
 from extensions.progress import LiveView, PlainView, Progress
 
 STATS = {
-    "fetch/count": 1200,
-    "fetch/status/200": 1000,
+    "fetch/count": 1280,
+    "fetch/status/200": 1050,
     "fetch/status/301": 80,
     "fetch/status/404": 100,
     "fetch/kind/timeout": 12,
     "fetch/kind/dns": 8,
+    "fetch/kind/robots": 72,
+    "fetch/kind/not-found": 100,
+    "robots/status/200": 50,
+    "robots/status/404": 20,
+    "robots/kind/timeout": 10,
     "corpus/documents": 990,
     "corpus/segments_published": 3,
     "log_count/INFO": 17,
@@ -41,9 +46,11 @@ def crawl(at: float, fetched: int, waiting: int) -> Figures:
 
 def test_figures_are_read_from_stats_and_snapshot() -> None:
     now = read(5.0, STATS, SNAPSHOT)
+    assert now.fetched == 1200  # robots.txt is no page
     assert now.success == pytest.approx(0.9)
     assert now.waiting == 710
     assert now.errors == {"timeout": 12, "dns": 8}
+    assert now.answers == {"robots": 72, "not-found": 100}  # answers, not failures
     assert (now.documents, now.segments) == (990, 3)
 
 
@@ -125,7 +132,8 @@ def test_the_closing_report(tmp_path: Path) -> None:
     now = read(10.0, STATS, SNAPSHOT)
     finished = closing_report(now, 61.0, "finished", "demo", str(tmp_path))
     assert finished.startswith("Crawl 'demo' is finished.\n  fetched    1,200 pages (90% answered well) in 1 min 01 s")
-    assert "990 in 3 published segments" in finished
+    assert "990 in 3 segments" in finished
+    assert "others     not-found 100, robots 72\n  errors     timeout 12, dns 8" in finished
     assert "scrapy dlq list" in finished
     assert "duckdb" in finished
     assert "the same command goes on" in closing_report(now, 61.0, "shutdown", "demo", str(tmp_path))
