@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -93,8 +92,3 @@ class Scope:
 def _repeats(items: list[str], limit: int) -> bool:
     """Say whether one item stands more than `limit` times among the items; a limit of 0 is none."""
     return 0 < limit < len(items) and max(Counter(items).values()) > limit
-
-
-def patterns(expressions: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    """Compile a setting's regular expressions. Raises `re.error`, which names the place, for a wrong one."""
-    return tuple(re.compile(expression) for expression in expressions)

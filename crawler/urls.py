@@ -130,9 +130,10 @@ def _serialise(url: str, base: str | None) -> str:
     """Return the WHATWG serialisation of an http or https URL without its fragment, user info still in it."""
     try:
         href = normalize_url(url) if base is None else join_url(base, url)
-    except UnicodeEncodeError:
-        return _serialise(_scalar_values(url), None if base is None else _scalar_values(base))
     except ValueError:
+        scalar = _scalar_values(url)
+        if scalar != url:
+            return _serialise(scalar, base)
         raise InvalidURL(f"not a URL: {_shown(url, base)}") from None
     if "#" in href:
         href = href[: href.index("#")]
