@@ -15,17 +15,14 @@ REPOSITORY = Path(__file__).parents[2]
 CONTACT = "longline-test/1.0 (+http://h0.test/)"
 
 
-def command(seeds: Path, settings: Mapping[str, object], arguments: Mapping[str, str] | None = None) -> list[str]:
-    """The command line of one worker; `arguments` are the spider's (`-a`)."""
+def command(seeds: Path, settings: Mapping[str, object]) -> list[str]:
+    """The command line of one worker."""
     pairs = {"USER_AGENT": CONTACT, "PROGRESS": "plain", **settings}
     words = [sys.executable, "-m", "scrapy", "crawl", "broad", "-a", f"seeds={seeds}"]
-    words += [word for name, value in (arguments or {}).items() for word in ("-a", f"{name}={value}")]
     return words + [word for name, value in pairs.items() for word in ("-s", f"{name}={value}")]
 
 
-def crawl(
-    folder: Path, seeds: Path, deadline_s: float, arguments: Mapping[str, str] | None = None, **settings: object
-) -> str:
+def crawl(folder: Path, seeds: Path, deadline_s: float, **settings: object) -> str:
     """Crawls to the end in `folder` (server, spool and output lie there too) and gives what was logged.
 
     AssertionError, with the log's end, when the worker fails; subprocess.TimeoutExpired after `deadline_s` seconds.
@@ -37,7 +34,7 @@ def crawl(
         "CRAWL_ID": "test",
     }
     done = subprocess.run(
-        command(seeds, {**places, **settings}, arguments),
+        command(seeds, {**places, **settings}),
         cwd=REPOSITORY,
         env={**os.environ, "SCRAPY_PROJECT": ""},
         capture_output=True,
