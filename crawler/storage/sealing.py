@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
-from crawler.errors import ProtocolError
-from crawler.frontier.types import Answer, Decided, Decision, Pending, Sealed
+from crawler.frontier.types import Answer, Decided, Decision, Named, Pending, Sealed
 from crawler.storage.journal import Row
 from crawler.storage.segments import Segment
 
@@ -29,8 +28,8 @@ CHUNK: Final = 500
 class SegmentFrontier(Protocol):
     """The calls of the frontier that storage makes; `crawler.frontier.Frontier` and its in-memory model have them."""
 
-    async def seal(self, worker: str, rows: Sequence[Any], segment: str) -> Sealed: ...
-    async def release(self, rows: Sequence[Any]) -> Any: ...
+    async def seal(self, worker: str, rows: Sequence[Named], segment: str, *, strict: bool) -> Sealed: ...
+    async def release(self, handbacks: Sequence[Named], /) -> Any: ...
     async def decide(self, segment: str, decision: Decision, manifest: str) -> Decided: ...
     async def settle(self, segment: str, decision: Decision) -> Any: ...
     async def decision(self, segment: str) -> Decided | None: ...
@@ -72,7 +71,7 @@ class Sealer:
 
     async def total(self, segment: Segment) -> int:
         """How many tokens are sealed under the segment's name, over all partitions."""
-        return (await self._frontier.seal(self._worker, [], segment.name)).total
+        return (await self._frontier.seal(self._worker, [], segment.name, strict=False)).total
 
     async def give_back(self, segment: Segment) -> None:
         """Release the URLs of rows that will not be sealed in this segment, as far as their tokens still hold them."""
@@ -83,14 +82,10 @@ class Sealer:
                 self._on_settled(row.token, Answer.ABORTED)
 
     async def _seal(self, segment: Segment, rows: Sequence[Row]) -> Sequence[Answer]:
-        try:
-            answers = (await self._frontier.seal(self._worker, rows, segment.name)).answers
-        except ProtocolError as error:
-            if len(rows) > 1:
-                return [answer for row in rows for answer in await self._seal(segment, [row])]
-            # A server that lost its last second forgot this fetch: the row cannot stand, its lease will run out.
-            log.error("struck a row of segment %s whose URL is still leased: %s", segment.name, error)
-            answers = [Answer.STALE]
+        answers = (await self._frontier.seal(self._worker, rows, segment.name, strict=False)).answers
+        if leased := answers.count(Answer.LEASED):
+            # A server that lost its last second forgot that these were fetched. Their leases will run out.
+            log.error("struck %d rows of segment %s whose URLs are still leased", leased, segment.name)
         if aborted := [row for row, answer in zip(rows, answers, strict=True) if answer is Answer.ABORTED]:
             await self._frontier.release(aborted)
         segment.struck.update(row.token for row, answer in zip(rows, answers, strict=True) if is_struck(answer))

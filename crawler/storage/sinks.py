@@ -42,7 +42,7 @@ class Sink(Protocol):
         """Write a segment's manifest, after its objects are shown."""
 
     def manifests(self) -> Iterator[str]:
-        """Names of the segments that have a manifest, in order."""
+        """Names of the segments that have a manifest, in order. Raises SinkError when there is no corpus."""
 
     def read_manifest(self, segment: str) -> bytes:
         """The text of a segment's manifest."""
@@ -115,6 +115,8 @@ class DirectorySink:
             self._write(path, text.encode())
 
     def manifests(self) -> Iterator[str]:
+        if not self._manifests.is_dir():
+            raise SinkError(f"{self.root} is no corpus: it has no directory manifests")
         with _said(self._manifests):
             names = sorted(path.name for path in self._manifests.iterdir())
         return (name.removesuffix(".json") for name in names if name.endswith(".json"))
