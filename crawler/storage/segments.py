@@ -165,7 +165,9 @@ class OpenSegment(Segment):
 
     def lost(self) -> bool:
         """Whether a file was removed under us: writing on would fill a file that nobody finds."""
-        return any(os.fstat(file.fileno()).st_nlink == 0 for file in self._files.values())
+        if self._files:
+            return any(os.fstat(file.fileno()).st_nlink == 0 for file in self._files.values())
+        return bool(self.parts) and super().lost()
 
     def close(self) -> None:
         """Close the files; the segment can be published or read from now on."""

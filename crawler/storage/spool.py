@@ -72,8 +72,8 @@ class Spool:
         return [recover(self.directory, name) for name in names]
 
     def lost(self) -> bool:
-        """Whether the directory was removed under us."""
-        return not self.directory.is_dir()
+        """Whether the directory or its lock was removed under us, so that it is no longer ours."""
+        return self._lock < 0 or os.fstat(self._lock).st_nlink == 0 or not self.directory.is_dir()
 
     def close(self) -> None:
         """Give up the lock; an empty spool is removed first."""

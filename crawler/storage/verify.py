@@ -58,7 +58,7 @@ class Report:
 
 @dataclass(slots=True)
 class Stats:
-    """What a corpus holds by its manifests. ``fetches`` counts fetch-log lines, which may hold a fetch more than once."""
+    """What a corpus holds by its manifests. ``fetches`` counts fetch-log lines; a fetch may have been logged twice."""
 
     manifests: int = 0
     documents: int = 0

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from crawler.errors import CorruptSegment, ProtocolError, SinkError, SpoolError, StorageError
+from crawler.errors import ProtocolError, SpoolError
 from crawler.frontier.types import Answer, Lease
+from crawler.storage.backlog import Backlog
 from crawler.storage.duties import Duty
 from crawler.storage.journal import Part, Row
 from crawler.storage.publish import Publisher
@@ -73,6 +74,7 @@ class CorpusWriter:
         self._clock = clock
         self._sealer = Sealer(frontier, worker, self._settled)
         self._publisher = Publisher(frontier, sink, self._sealer, crawl=crawl, worker=worker, wall=wall)
+        self._backlog = Backlog(self._publisher, spool_dir, crawl)
         self._committer = Duty("writing to the spool", self.commit, group_commit)
         self._publications = Duty("publishing", self.publish, ADOPT_EVERY)
         self._committing = asyncio.Lock()
@@ -82,18 +84,15 @@ class CorpusWriter:
         self._waiters: list[asyncio.Future[None]] = []
         self._sequence = 0
         self._opened_at = 0.0
-        self._closed: list[Segment] = []
-        self._adopted: list[Spool] = []
-        self._refused: set[Path] = set()
         self._rotate_at_once = False
-        self._swept = False
-        self._ended = False
+        self._running = False
 
     async def open(self) -> None:
         """Make sure that spool and sink can be written, and begin. Raises SpoolError or SinkError, naming the path."""
         await asyncio.to_thread(self._sink.probe)
         self._spool = await asyncio.to_thread(Spool.open, self._spool_dir, self._crawl, self._worker)
         self._open = self._next_segment()
+        self._running = True
         self._committer.start()
         self._publications.start()
 
@@ -103,10 +102,11 @@ class CorpusWriter:
         """Take the documents of a fetched page. They are sealed with the next commit: its links must be added by now.
 
         All documents of a page go in one call. Raises BadInput for a line that is not JSON, ProtocolError for a
-        second call.
+        second call or one without documents.
         """
-        if self.knows(lease.token):
-            raise ProtocolError(f"{lease.url}: its documents were appended before")
+        if not documents or self.knows(lease.token):
+            what = "its documents were appended before" if documents else "there is no document to append"
+            raise ProtocolError(f"{lease.url}: {what}")
         lines = [encode(document) for document in documents]
         texts = sum(1 for document in documents if document["text"])
         part = Part("documents", utc_day(lease.granted_ms / 1000))
@@ -187,16 +187,7 @@ class CorpusWriter:
         Raises SinkError, SpoolError or FrontierUnavailable; what is not done is done by a later call.
         """
         async with self._publishing:
-            await self._adopt()
-            for segment in list(self._closed):
-                await self._bring_to_end(segment)
-                self._closed.remove(segment)
-            while self._adopted:
-                await asyncio.to_thread(self._adopted[-1].remove)
-                self._adopted.pop()
-            if not self._swept:
-                await self._publisher.sweep()
-                self._swept = True
+            await self._backlog.work_off()
 
     async def carry_pending(self) -> None:
         """Carry out what was decided about segments whose worker may be gone."""
@@ -212,9 +203,9 @@ class CorpusWriter:
 
         Raises what stood in the way, if something did; what could not be published is in the spool for the next start.
         """
-        if self._ended:
+        if not self._running:
             return
-        self._ended = True
+        self._running = False
         try:
             await self._committer.stop()
             await self._publications.stop()
@@ -223,15 +214,15 @@ class CorpusWriter:
             await self.publish()
         finally:
             self._open.close()
-            for spool in (*self._adopted, self._spool):
-                await asyncio.to_thread(spool.close)
+            await asyncio.to_thread(self._backlog.close)
+            await asyncio.to_thread(self._spool.close)
             for waiter in self._waiters:
                 waiter.cancel()
 
     # How
 
     def _segments(self) -> Iterator[Segment]:
-        yield from self._closed
+        yield from self._backlog.segments
         yield self._open
 
     def _settled(self, token: bytes, answer: Answer) -> None:
@@ -271,7 +262,7 @@ class CorpusWriter:
 
     def _rotate(self) -> None:
         self._open.close()
-        self._closed.append(self._open)
+        self._backlog.segments.append(self._open)
         self._open = self._next_segment()
         self._publications.wake()
 
@@ -280,42 +271,10 @@ class CorpusWriter:
         log.error("spool %s was removed: %d rows are fetched again", self._spool.directory, self._open.kept)
         lost = self._open
         lost.close()
-        await asyncio.to_thread(self._spool.close)
-        self._spool = await asyncio.to_thread(Spool.open, self._spool_dir, self._crawl, self._worker)
+        if self._spool.lost():
+            await asyncio.to_thread(self._spool.close)
+            self._spool = await asyncio.to_thread(Spool.open, self._spool_dir, self._crawl, self._worker)
         self._open = self._next_segment()
         if lost.parts:
-            self._closed.append(lost)
+            self._backlog.segments.append(lost)
             self._publications.wake()
-
-    async def _adopt(self) -> None:
-        for spool, segments in await asyncio.to_thread(self._adoptable):
-            if segments:
-                rows = sum(segment.rows for segment in segments)
-                log.info("adopted spool %s: %d segments, %d rows", spool.directory, len(segments), rows)
-            self._adopted.append(spool)
-            self._closed += segments
-
-    def _adoptable(self) -> list[tuple[Spool, list[Segment]]]:
-        found = []
-        for spool in Spool.adoptable(self._spool_dir, self._crawl):
-            try:
-                found.append((spool, spool.segments()))
-            except StorageError as error:  # it is left as it is, for a release or an operator that can read it
-                if spool.directory not in self._refused:
-                    log.error("spool %s is left alone: %s", spool.directory, error)
-                self._refused.add(spool.directory)
-                spool.close()
-        return found
-
-    async def _bring_to_end(self, segment: Segment) -> None:
-        try:
-            await self._publisher.publish(segment)
-        except CorruptSegment as error:
-            log.error("segment %s is damaged, its pages are fetched again: %s", segment.name, error)
-            await self._publisher.give_up(segment)
-        except (SpoolError, SinkError):
-            if not await asyncio.to_thread(segment.lost):
-                raise
-            log.error("segment %s was removed from the spool, its pages are fetched again", segment.name)
-            await self._publisher.give_up(segment)
-        await asyncio.to_thread(segment.delete)
