@@ -21,6 +21,14 @@ class State(StrEnum):
 COUNTED = tuple(state for state in State if state is not State.UNKNOWN)
 """States that have a counter of their own in every partition."""
 
+
+def _from_each(sources: tuple[State, ...], targets: tuple[State, ...]) -> tuple[tuple[State, State], ...]:
+    return tuple((source, target) for source in sources for target in targets)
+
+
+_OWNED = (State.LEASED, State.HELD)
+_WAITING = (State.QUEUED, State.DELAYED)
+
 TRANSITIONS: dict[str, tuple[tuple[State, State], ...]] = {
     "add": ((State.UNKNOWN, State.QUEUED), (State.DONE, State.QUEUED)),
     "lease": ((State.DELAYED, State.QUEUED), (State.QUEUED, State.LEASED)),
@@ -28,21 +36,13 @@ TRANSITIONS: dict[str, tuple[tuple[State, State], ...]] = {
     "seal": ((State.HELD, State.SEALED),),
     "publish": ((State.SEALED, State.DONE),),
     "abort": ((State.SEALED, State.QUEUED),),
-    "complete": ((State.LEASED, State.DONE), (State.HELD, State.DONE)),
-    "retry": (
-        (State.LEASED, State.DELAYED),
-        (State.HELD, State.DELAYED),
-        (State.LEASED, State.DEAD),
-        (State.HELD, State.DEAD),
-    ),
-    "release": ((State.LEASED, State.QUEUED), (State.HELD, State.QUEUED)),
-    "bury": ((State.LEASED, State.DEAD), (State.HELD, State.DEAD)),
-    "reclaim": (
-        (State.LEASED, State.DELAYED),
-        (State.HELD, State.DELAYED),
-        (State.LEASED, State.DEAD),
-        (State.HELD, State.DEAD),
-    ),
-    "offline": ((State.QUEUED, State.DEAD), (State.DELAYED, State.DEAD)),
+    "complete": _from_each(_OWNED, (State.DONE,)),
+    "retry": _from_each(_OWNED, (State.DELAYED, State.QUEUED, State.DEAD)),
+    "release": _from_each(_OWNED, (State.QUEUED, State.DELAYED)),
+    "bury": _from_each(_OWNED, (State.DEAD,)),
+    "reclaim": _from_each(_OWNED, (State.QUEUED, State.DELAYED, State.DEAD)),
+    "offline": _from_each(_WAITING, (State.DEAD,)),
+    "drop": _from_each(_WAITING, (State.DONE,)),
+    "replay": ((State.DEAD, State.QUEUED),),
 }
 """What each call may move, as (from, to). ``lease`` first promotes delayed URLs whose time has come."""

@@ -1,0 +1,305 @@
+"""The frontier in Redis. One method per transition; each takes a batch and makes one call per partition.
+
+Every call may be repeated after a lost reply with the same effect once. ``now`` (milliseconds) stands for the
+server's clock in tests. Any call may raise FrontierUnavailable, when the server could not be reached for `patience`
+seconds, and FrontierError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from crawler.errors import BadInput, FrontierMismatch
+from crawler.frontier import keys, policy, records
+from crawler.frontier.calls import chunked
+from crawler.frontier.durability import Durability
+from crawler.frontier.link import Argument, Link
+from crawler.frontier.operators import Operators
+from crawler.frontier.segments import Segments
+from crawler.frontier.types import (
+    Added,
+    Candidate,
+    Handle,
+    Holding,
+    Lease,
+    LeaseReply,
+    Reclaimed,
+    Reserved,
+)
+from crawler.options import Options
+from crawler.urls import DROPPED_PARAMETERS, fingerprint
+
+PROMOTE: Final = 200
+"""Delayed URLs taken back in one lease call."""
+
+RECLAIM: Final = 200
+"""Leases taken back in one reclaim call of a partition."""
+
+TURN_PATIENCE_MS: Final = 500
+"""When to ask again for a group whose turn somebody has."""
+
+_ADDED = {"A": Added.ADDED, "S": Added.SEEN, "G": Added.AGAIN}
+
+
+class Frontier(Operators, Segments, Durability):
+    """All URLs of one crawl; see the package's docstring for their life. Made by `open`."""
+
+    @classmethod
+    async def open(
+        cls,
+        client: Redis,
+        options: Options | None = None,
+        *,
+        servers: Sequence[str] = (),
+        patience: float = 5.0,
+        revive: Callable[[], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> Frontier:
+        """Open the crawl of ``options``, or create it.
+
+        ``client`` answers bytes and has its own retries off. ``servers`` names the servers of the partitions, in
+        order, where there are several. Raises FrontierMismatch when the crawl was created with others, or with
+        other partitions, bands or groups.
+        """
+        options = options or Options()
+        link = Link(client, options.crawl_id, patience=patience, revive=revive, sleep=sleep)
+        frontier = cls(link, options, clock)
+        await frontier._create_or_check(servers)
+        return frontier
+
+    def __init__(self, link: Link, options: Options, clock: Callable[[], float]) -> None:
+        dropped = frozenset(options.url_parameters_ignored) or DROPPED_PARAMETERS
+        super().__init__(link, options, partial(fingerprint, drop=dropped), clock)
+        self._asked: dict[bytes, int] = {}  # tokens of lease calls that failed: where they may have been granted
+        self._reclaim_at: list[float] = [0.0] * options.frontier_partitions
+
+    async def _create_or_check(self, servers: Sequence[str]) -> None:
+        options = self.options
+        made = {
+            "version": records.VERSION,
+            "partitions": options.frontier_partitions,
+            "bands": options.frontier_bands,
+            "politeness_key": options.politeness_key,
+            "servers": list(servers),
+        }
+        key = self.link.key(0, keys.CRAWL)
+        await self.link.command("HSETNX", key, "made", json.dumps(made, sort_keys=True))
+        stored = json.loads(await self.link.command("HGET", key, "made"))
+        differing = [
+            f"{name} {stored.get(name)!r}, not {value!r}" for name, value in made.items() if stored.get(name) != value
+        ]
+        if differing:
+            raise FrontierMismatch(f"crawl {options.crawl_id!r} was made with {'; '.join(differing)}")
+        await self._note_restart()
+        for partition in range(self.partitions):
+            await self.link.command("HSETNX", self.link.key(partition, "meta"), "epoch", random.getrandbits(48))
+
+    async def close(self) -> None:
+        """Forget what is known locally. The client is its maker's to close; leases end by their outcomes or
+        deadlines."""
+        self._asked.clear()
+        self.homes.clear()
+
+    # Adding
+
+    async def add(self, candidates: Sequence[Candidate], *, now: int | None = None) -> list[Added]:
+        """Mark candidates as seen and queue those that are new, in one step. Answers come in the order of the
+        candidates.
+
+        A member of its own redirect chain, up to MAX_HOPS long, is taken AGAIN once for each length of the chain.
+        Raises BadInput for what is no URL in wire form.
+        """
+        answers: list[Added] = [Added.SEEN] * len(candidates)
+        parts: defaultdict[int, list[int]] = defaultdict(list)
+        for i, candidate in enumerate(candidates):
+            parts[self.partition_of(candidate.group)].append(i)
+        for (_, order), letters in await self._all(
+            [self._add_chunk(partition, chosen, candidates, now) for partition, chosen in chunked(parts)]
+        ):
+            for i, letter in zip(order, letters, strict=True):
+                answers[i] = _ADDED[letter]
+        return answers
+
+    async def _add_chunk(
+        self, partition: int, chosen: Sequence[int], candidates: Sequence[Candidate], now: int | None
+    ) -> tuple[tuple[int, list[int]], str]:
+        order, runs = _runs(chosen, candidates, self.bands)
+        letters, epoch = await self.link.run("add", partition, [now or 0, self.turns, *runs])
+        self.epochs[partition] = bytes(epoch)
+        letters = letters.decode()
+        if letters.strip("S"):
+            self.due.expect(partition)
+        return (partition, order), letters
+
+    # Leasing
+
+    async def lease(
+        self, tokens: Sequence[bytes], worker: str, partition: int | None = None, *, now: int | None = None
+    ) -> LeaseReply:
+        """Grant one URL per token, as far as groups are due. The same tokens bring the same grants again.
+
+        Tokens are 16 random bytes, new for every URL. Without ``partition`` those that are due are asked, one after
+        the other.
+        """
+        asked = self.clock()
+        left = list(dict.fromkeys(tokens))
+        leases: list[Lease] = []
+        server_now, soonest = now or 0, None
+        for where, mine in self._lease_plan(left, partition, now):
+            reply = await self._lease_in(where, mine(left), worker, asked, now)
+            leases += reply.leases
+            granted = {lease.token for lease in reply.leases}
+            left = [token for token in left if token not in granted]
+            server_now = max(server_now, reply.now_ms)
+            if reply.next_due_ms is not None:
+                soonest = min(reply.next_due_ms, soonest or reply.next_due_ms)
+            if not left:
+                break
+        if partition is None and now is None:
+            wait = self.due.soonest_ms()
+            server_now = server_now or self.server_ms()
+            soonest = None if wait is None else server_now + wait
+        return LeaseReply(leases, soonest, server_now)
+
+    def _lease_plan(
+        self, tokens: Sequence[bytes], partition: int | None, now: int | None
+    ) -> Iterable[tuple[int, Callable[[list[bytes]], list[bytes]]]]:
+        """Partitions to ask in turn, each with a choice among the tokens that are left by then."""
+        known = {self._asked[token] for token in tokens if token in self._asked}
+        for where in sorted(known):  # a grant may be waiting there whose reply was lost
+            yield where, lambda left, where=where: [t for t in left if self._asked.get(t) == where]  # type: ignore[misc]
+        if partition is not None:
+            order = [partition]
+        else:
+            order = self.due.plan() if now is None else list(range(self.partitions))
+        for where in order:
+            yield where, lambda left: left
+
+    async def _lease_in(
+        self, partition: int, tokens: list[bytes], worker: str, asked: float, now: int | None
+    ) -> LeaseReply:
+        options = self.options
+        args: list[Argument] = [now or 0, self.turns, worker, self.lease_ms, self.session_ms, self.bands]
+        for token in tokens:
+            self._asked[token] = partition
+        self.homes[worker].add(partition)
+        raw = await self.link.run("lease", partition, [*args, PROMOTE, policy.ALONE_FROM, *tokens])
+        for token in tokens:
+            del self._asked[token]
+        server_now, due = int(raw[0]), int(raw[1])
+        self.heard_clock(server_now)
+        leases = [
+            records.unpack_grant(bytes(raw[at]), bytes(raw[at + 1]), bytes(raw[at + 2]), asked, self.fingerprint)
+            for at in range(2, len(raw), 3)
+        ]
+        self.due.heard(partition, None if due < 0 else due - server_now)
+        self._reclaim_soon(partition, min(options.lease_ttl, options.session_ttl))
+        return LeaseReply(leases, None if due < 0 else due, server_now)
+
+    async def heartbeat(self, worker: str, *, everywhere: bool = False, now: int | None = None) -> list[Holding]:
+        """Keep the worker's sessions; tell what is held and sealed for it.
+
+        Only partitions in which this process has leased or sealed for the worker are asked, unless ``everywhere``.
+        """
+        homes = range(self.partitions) if everywhere else sorted(self.homes[worker])
+        return await self._all([self._heartbeat_in(partition, worker, now) for partition in homes])
+
+    async def _heartbeat_in(self, partition: int, worker: str, now: int | None) -> Holding:
+        raw = await self.link.run("heartbeat", partition, [now or 0, worker, self.session_ms])
+        self.heard_clock(int(raw[0]))
+        held = [
+            Handle(bytes(raw[at]), *records.split_row(bytes(raw[at + 1])))
+            for at in range(2, len(raw), 2)
+        ]
+        return Holding(held, [name.decode() for name in raw[1]])
+
+    async def reserve(self, token: bytes, group: str, *, now: int | None = None) -> Reserved:
+        """Take a group's turn without a URL, for as long as a lease lasts; ended by `fetched_turn`, or by its
+        deadline."""
+        partition = self.partition_of(group)
+        records.tail_of(group, b"")
+        args: list[Argument] = [now or 0, self.turns, token, group, self.lease_ms, TURN_PATIENCE_MS]
+        granted, at, pace, server_now = await self.link.run("reserve", partition, args)
+        self._reclaim_soon(partition, self.options.lease_ttl)
+        self.heard_clock(server_now)
+        return Reserved(bool(granted), at if granted else 0, 0 if granted else at, bytes(pace), server_now)
+
+    # Taking back
+
+    async def reclaim(self, *, now: int | None = None) -> Reclaimed:
+        """Take back what nobody works on any more, a bounded number per call; in partitions only where there may be
+        something.
+
+        After the server was lost or restarted nothing is taken back for a session's length: sessions could not be
+        kept meanwhile.
+        """
+        clock = self.clock()
+        if now is None and clock - self.link.lost_at < self.options.session_ttl:
+            return Reclaimed()
+        asked = [p for p in range(self.partitions) if now is not None or self._reclaim_at[p] <= clock]
+        parts = await self._all([self._reclaim_in(partition, now) for partition in asked])
+        return Reclaimed(
+            sum(part.expired for part in parts),
+            sum(part.dead for part in parts),
+            sum(part.turns for part in parts),
+            sorted({segment for part in parts for segment in part.segments}),
+        )
+
+    async def _reclaim_in(self, partition: int, now: int | None) -> Reclaimed:
+        options = self.options
+        ladder = [
+            int(1000 * policy.retry_delay(step, options.retry_delays, random.random()))
+            for step in range(1, len(options.retry_delays) + 1)
+        ]
+        args = [now or 0, self.turns, RECLAIM, options.max_expiries, int(options.spool_grace * 1000), *ladder]
+        server_now, expired, dead, turns, more, segments = await self.link.run("reclaim", partition, args)
+        self.heard_clock(server_now)
+        longest = min(options.session_ttl, options.lease_ttl)
+        wait = longest if more < 0 else max(0.0, (more - server_now) / 1000)
+        self._reclaim_at[partition] = self.clock() + min(wait, longest)
+        if expired or turns:
+            self.due.expect(partition)
+        return Reclaimed(expired, dead, turns, [name.decode() for name in segments])
+
+    def _reclaim_soon(self, partition: int, wait: float) -> None:
+        self._reclaim_at[partition] = min(self._reclaim_at[partition], self.clock() + wait)
+
+
+def _runs(chosen: Sequence[int], candidates: Sequence[Candidate], bands: int) -> tuple[list[int], list[Argument]]:
+    """The order in which candidates are sent, and the arguments of add.lua: runs of one group, band and form."""
+    sorted_runs: dict[tuple[str, int, bool], list[int]] = {}
+    for i in chosen:
+        candidate = candidates[i]
+        chain = candidate.chain
+        again = bool(chain) and candidate.key in chain and len(chain) <= policy.MAX_HOPS
+        if not 0 <= candidate.band < bands:
+            raise BadInput(f"band {candidate.band} of {candidate.url!r}: there are {bands}")
+        sorted_runs.setdefault((candidate.group, candidate.band, again), []).append(i)
+    order: list[int] = []
+    args: list[Argument] = []
+    for (group, band, again), members in sorted_runs.items():
+        order += members
+        args += (group, band, -len(members) if again else len(members))
+        for i in members:
+            candidate = candidates[i]
+            args.append(candidate.key)
+            if again:
+                args.append(len(candidate.chain))
+            args.append(records.pack_record(candidate))
+    return order, args
+
+
+def replace_options(options: Options | None, **changes: Any) -> Options:
+    """Options with some changed, for tests and tools."""
+    return dataclasses.replace(options or Options(), **changes)

@@ -1,0 +1,16 @@
+-- A decided segment's effects are everywhere and its manifest stands: the decision is kept, the text is not.
+--
+-- @include base
+-- KEYS  decisions pending
+-- ARGV  1 now      ms; 0: the server's clock
+--       2 segment  its name
+-- Returns 1 when it was pending, 0 when not.
+-- Cost   O(1)
+
+local segment = ARGV[2]
+local decided = redis.call('HGET', K_decisions, segment)
+if not decided then return 0 end
+redis.call('HSET', K_decisions, segment, string.sub(decided, 1, 2) .. string.char(1))
+count('moves', 1)
+save_counts()
+return redis.call('SREM', K_pending, segment)

@@ -1,0 +1,37 @@
+-- URLs go back to the heads of their queues, uncharged.
+--
+-- @include base
+-- @include groups
+-- @include queues
+-- @include items
+-- ARGV  1 now      ms; 0: the server's clock
+--       2 turns    most fetches at once in a group
+--       3.. items  token, tail, age ('': no request was made), delay, pace, time not to be granted before (ms; 0: none)
+-- Returns one letter per item: A applied, S stale (sealed URLs too). Where the group itself waits until then, a URL is queued; where
+-- it does not, the URL alone is delayed.
+-- Cost   O(log groups + log delayed) an item
+
+read_items(3, 6)
+local answers = {}
+for i, item in ipairs(items) do
+  end_item_turn(item, ARGV[item.at + 2], ARGV[item.at + 3], ARGV[item.at + 4])
+  if item.state and item.state ~= SEALED then
+    local not_before = tonumber(ARGV[item.at + 5])
+    drop_item(item)
+    if not_before > now and not_before > rows[item.group].next then
+      delay_url(item.band, item.tail, not_before)
+      move(NAMES[item.state], 'delayed')
+    else
+      push_head(item.band, item.group, record_of(item.tail))
+      move(NAMES[item.state], 'queued')
+    end
+    answers[i] = 'A'
+  else
+    answers[i] = 'S'
+  end
+end
+save_items()
+save_queues()
+save_groups()
+save_counts()
+return table.concat(answers)
