@@ -56,11 +56,11 @@ def header_encoding(content_type: str | None) -> str | None:
 def _detected(body: bytes) -> str:
     """Return the likeliest encoding of a body that declares none."""
     try:
-        # Not final: a body that was cut off within a character is still UTF-8.
-        codecs.utf_8_decode(body, "strict", False)
+        # Not final: a body that was cut off within a character is still UTF-8, if it held whole ones before.
+        _, read = codecs.utf_8_decode(body, "strict", False)
     except UnicodeDecodeError:
         return _guessed(body)
-    return "utf-8"
+    return FALLBACK if read < len(body) and body[:read].isascii() else "utf-8"
 
 
 def _guessed(body: bytes) -> str:

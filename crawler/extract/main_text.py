@@ -47,7 +47,7 @@ def extractor(name: str) -> Extractor:
     module, _, attribute = name.rpartition(":" if ":" in name else ".")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise BadSetting(f"no text extractor {name!r}: {error}") from error
     if not callable(found):
         raise BadSetting(f"no text extractor {name!r}: it cannot be called")

@@ -33,7 +33,9 @@ def read(path: Path) -> Iterator[SpecCase]:
             position += 2
             value = b""
             while tokens[position].startswith('"'):
-                value += ast.literal_eval("b" + tokens[position]) if tokens[position].isascii() else _plain(tokens[position])
+                value += (
+                    ast.literal_eval("b" + tokens[position]) if tokens[position].isascii() else _plain(tokens[position])
+                )
                 position += 1
             if field == "robotstxt":
                 body = value
