@@ -29,6 +29,7 @@ worker's calls), model (the same in memory).
 
 from __future__ import annotations
 
+from crawler.frontier.batcher import Batcher
 from crawler.frontier.client import Frontier
 from crawler.frontier.states import State
 from crawler.frontier.types import (
@@ -60,6 +61,7 @@ from crawler.frontier.types import (
 __all__ = [
     "Added",
     "Answer",
+    "Batcher",
     "Burial",
     "Candidate",
     "Completion",

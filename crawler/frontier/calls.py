@@ -4,6 +4,7 @@ due times."""
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -48,10 +49,12 @@ class Calls:
         options: Options,
         fingerprint: records.Fingerprint,
         clock: Callable[[], float] = time.monotonic,
+        rand: Callable[[], float] = random.random,
     ) -> None:
         self.link = link
         self.options = options
         self.clock = clock
+        self.rand = rand
         self.fingerprint = fingerprint
         self.partitions = options.frontier_partitions
         self.bands = options.frontier_bands
@@ -66,6 +69,11 @@ class Calls:
     def partition_of(self, name: str) -> int:
         """The partition of a politeness group, or of a segment's decision."""
         return keys.partition_of(name, self.partitions)
+
+    @property
+    def losses(self) -> int:
+        """How often the server was lost, or found to be another, since `open`."""
+        return self.link.lost
 
     def heard_clock(self, server_ms: int) -> None:
         """Take the server's clock from a reply."""

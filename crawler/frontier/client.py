@@ -8,14 +8,13 @@ seconds, and FrontierError.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import random
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from redis.asyncio import Redis
 
@@ -64,6 +63,7 @@ class Frontier(Operators, Segments, Durability):
         patience: float = 5.0,
         revive: Callable[[], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        rand: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> Frontier:
         """Open the crawl of ``options``, or create it.
@@ -74,13 +74,15 @@ class Frontier(Operators, Segments, Durability):
         """
         options = options or Options()
         link = Link(client, options.crawl_id, patience=patience, revive=revive, sleep=sleep)
-        frontier = cls(link, options, clock)
+        frontier = cls(link, options, clock, rand)
         await frontier._create_or_check(servers)
         return frontier
 
-    def __init__(self, link: Link, options: Options, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, link: Link, options: Options, clock: Callable[[], float], rand: Callable[[], float] = random.random
+    ) -> None:
         dropped = frozenset(options.url_parameters_ignored) or DROPPED_PARAMETERS
-        super().__init__(link, options, partial(fingerprint, drop=dropped), clock)
+        super().__init__(link, options, partial(fingerprint, drop=dropped), clock, rand)
         self._asked: dict[bytes, int] = {}  # tokens of lease calls that failed: where they may have been granted
         self._reclaim_at: list[float] = [0.0] * options.frontier_partitions
 
@@ -259,7 +261,7 @@ class Frontier(Operators, Segments, Durability):
     async def _reclaim_in(self, partition: int, now: int | None) -> Reclaimed:
         options = self.options
         ladder = [
-            int(1000 * policy.retry_delay(step, options.retry_delays, random.random()))
+            int(1000 * policy.retry_delay(step, options.retry_delays, self.rand()))
             for step in range(1, len(options.retry_delays) + 1)
         ]
         args = [now or 0, self.turns, RECLAIM, options.max_expiries, int(options.spool_grace * 1000), *ladder]
@@ -298,8 +300,3 @@ def _runs(chosen: Sequence[int], candidates: Sequence[Candidate], bands: int) ->
                 args.append(len(candidate.chain))
             args.append(records.pack_record(candidate))
     return order, args
-
-
-def replace_options(options: Options | None, **changes: Any) -> Options:
-    """Options with some changed, for tests and tools."""
-    return dataclasses.replace(options or Options(), **changes)

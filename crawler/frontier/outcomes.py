@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 from crawler.frontier import policy, records
@@ -65,7 +64,7 @@ class Outcomes(Calls):
         pace = failure.lease.pace if isinstance(failure.lease, Lease) else b""
         trail = records.trail_of(failure.lease.record)
         failures = policy.Pace.unpack(pace).failures
-        return policy.after_failure(trail, failure.kind, failures, self.options, random.random())
+        return policy.after_failure(trail, failure.kind, failures, self.options, self.rand())
 
     def _is_offline(self, failure: Failure, now: int | None) -> bool:
         if failure.wire is None or not failure.wire.pace:

@@ -18,6 +18,7 @@ local segment = ARGV[3]
 local mine = TAG .. 's:' .. segment
 redis.call('SADD', K_aborted, segment)
 local tokens = redis.call('SPOP', mine, ARGV[4])
+table.sort(tokens)   -- chance would make no two runs alike
 local found, urls, names = fetch('HMGET', K_leases, tokens), {}, {}
 for i, row in ipairs(found) do
   local _, tail = parse(row)

@@ -70,6 +70,7 @@ for i = 1, #over, 2 do
   local worker, ended_at = over[i], tonumber(over[i + 1])
   local theirs = room > 0 and redis.call('SRANDMEMBER', TAG .. 'w:' .. worker, room) or {}
   room = room - #theirs
+  table.sort(theirs)   -- chance would make no two runs alike
   for _, token in ipairs(theirs) do
     if not taken[token] then orphans[#orphans + 1] = token end
   end
