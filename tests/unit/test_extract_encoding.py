@@ -51,7 +51,7 @@ HTML5LIB_DEVIATIONS = {
 
 @pytest.mark.parametrize(
     ("data", "expected"),
-    [*_html5lib("tests1.dat"), *_html5lib("tests2.dat"), *_html5lib("test-yahoo-jp.dat")] or [parameters([])[0]],
+    parameters([*_html5lib("tests1.dat"), *_html5lib("tests2.dat"), *_html5lib("test-yahoo-jp.dat")], width=2),
 )
 def test_html5lib(request: pytest.FixtureRequest, data: bytes, expected: str) -> None:
     marked = data.startswith(codecs.BOM_UTF8)
@@ -74,7 +74,7 @@ def _query_cases() -> list[Any]:
 QUERY_DEVIATIONS = {("\x0eA", "iso-2022-jp"), ("\ue5e5", "gb18030")}
 
 
-@pytest.mark.parametrize(("query", "label", "expected"), _query_cases() or [parameters([])[0]] * 1)
+@pytest.mark.parametrize(("query", "label", "expected"), parameters(_query_cases(), width=3))
 def test_query_encoding(query: str, label: str, expected: str) -> None:
     name = encoding_of(label)
     assert name is not None

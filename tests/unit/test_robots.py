@@ -77,10 +77,11 @@ BINDS_BY_PREFIX = {("www.mapmyrun.com", "bingbot")}
 
 def _samples() -> list[Any]:
     folder = CASES / "protego-robots-samples/files"
-    return parameters(pytest.param(path, id=path.name) for path in sorted(folder.iterdir())) if folder.is_dir() else []
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return parameters(pytest.param(path, id=path.name) for path in paths)
 
 
-@pytest.mark.parametrize("path", _samples() or parameters([]))
+@pytest.mark.parametrize("path", _samples())
 def test_real_file_means_what_protego_says(path: Path) -> None:
     body = path.read_bytes()
     rules = robots.parse(body)
