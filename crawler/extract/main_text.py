@@ -23,7 +23,8 @@ _remove_unwanted = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f]").sub
 
 def resiliparse(html: str, _url: str) -> str:
     """Extract by resiliparse: fast (1 ms a page); a page in which it sees no main content gives all its text."""
-    return extract_plain_text(html, main_content=True, alt_texts=False) or extract_plain_text(html, alt_texts=False)
+    main: str = extract_plain_text(html, main_content=True, alt_texts=False)
+    return main if main.strip() else str(extract_plain_text(html, alt_texts=False))
 
 
 def trafilatura(html: str, url: str) -> str:
