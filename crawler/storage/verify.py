@@ -15,7 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Self
 
 import orjson
 
@@ -78,55 +78,53 @@ def verify(sink: Sink, progress: Progress | None = None) -> Report:
     Raises SinkError when the corpus cannot be read at all.
     """
     report = Report()
-    ids = Distinct()
     named: set[str] = set()
-    for manifest in _manifests(sink, report):
-        report.manifests += 1
-        for entry in manifest.objects:
-            if progress:
-                progress(entry.key)
-            if entry.key in named:
-                report.fault(f"{entry.key}: named by more than one manifest")
-                continue
-            named.add(entry.key)
-            report.objects += 1
-            report.bytes += entry.bytes
-            _check_object(sink, entry, ids, report)
-    for key in sink.keys("documents"):
-        if key not in named:
-            report.fault(f"{key}: no manifest names it")
-    for digest, count in ids.repeated():
-        report.fault(f"id {digest.hex()}: stands {count} times")
+    with Distinct() as ids:
+        for manifest in _manifests(sink, report):
+            report.manifests += 1
+            for entry in manifest.objects:
+                if progress:
+                    progress(entry.key)
+                if entry.key in named:
+                    report.fault(f"{entry.key}: named by more than one manifest")
+                    continue
+                named.add(entry.key)
+                report.objects += 1
+                report.bytes += entry.bytes
+                _check_object(sink, entry, ids, report)
+        for key in sink.keys("documents"):
+            if key not in named:
+                report.fault(f"{key}: no manifest names it")
+        for digest, count in ids.repeated():
+            report.fault(f"id {digest.hex()}: stands {count} times")
     return report
 
 
 def stats(sink: Sink, progress: Progress | None = None) -> Stats:
     """Count what the manifests name. Raises SinkError or CorruptSegment when an object cannot be read."""
     found = Stats()
-    urls = Distinct()
-    by_status: Counter[str] = Counter()
-    fetches_by_status: Counter[str] = Counter()
-    fetches_by_kind: Counter[str] = Counter()
-    for segment in sink.manifests():
-        found.manifests += 1
-        for entry in Manifest.parse(sink.read_manifest(segment)).objects:
-            if progress:
-                progress(entry.key)
-            found.bytes += entry.bytes
-            for line in _json_lines(sink, entry):
-                if entry.key.startswith("documents/"):
-                    found.documents += 1
-                    found.with_text += bool(line["text"])
-                    urls.add(_digest(line["url"]))
-                    by_status[str(line["metadata"]["status"])] += 1
-                else:
-                    found.fetches += 1
-                    fetches_by_status[str(line["status"])] += 1
-                    fetches_by_kind[line["kind"]] += 1
-    found.distinct_urls = urls.count()
-    found.by_status = dict(sorted(by_status.items()))
-    found.fetches_by_status = dict(sorted(fetches_by_status.items()))
-    found.fetches_by_kind = dict(sorted(fetches_by_kind.items()))
+    statuses: Counter[str] = Counter()
+    fetch_statuses: Counter[str] = Counter()
+    fetch_kinds: Counter[str] = Counter()
+    with Distinct() as urls:
+        for segment in sink.manifests():
+            found.manifests += 1
+            for entry in Manifest.parse(sink.read_manifest(segment)).objects:
+                found.bytes += entry.bytes
+                for line in _json_lines(sink, entry, progress):
+                    if entry.key.startswith("documents/"):
+                        found.documents += 1
+                        found.with_text += bool(line["text"])
+                        urls.add(_digest(line["url"]))
+                        statuses[str(line["metadata"]["status"])] += 1
+                    else:
+                        found.fetches += 1
+                        fetch_statuses[str(line["status"])] += 1
+                        fetch_kinds[line["kind"]] += 1
+        found.distinct_urls = urls.count()
+    found.by_status = dict(sorted(statuses.items()))
+    found.fetches_by_status = dict(sorted(fetch_statuses.items()))
+    found.fetches_by_kind = dict(sorted(fetch_kinds.items()))
     return found
 
 
@@ -143,7 +141,15 @@ class Distinct:
         self._buckets = [bytearray() for _ in range(_BUCKETS)]
         self._files: list[BinaryIO] = []
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            file.close()
+
     def add(self, digest: bytes) -> None:
+        """Count one more of this digest."""
         self._buckets[digest[0] % _BUCKETS] += digest
         self._size += _DIGEST
         if self._size >= self._limit:
@@ -254,7 +260,9 @@ def _lines(file: io.RawIOBase) -> Iterator[bytes]:
         yield from lines
 
 
-def _json_lines(sink: Sink, entry: ObjectEntry) -> Iterator[dict[str, Any]]:
+def _json_lines(sink: Sink, entry: ObjectEntry, progress: Progress | None) -> Iterator[dict[str, Any]]:
+    if progress:
+        progress(entry.key)
     try:
         with sink.open(entry.key) as file:
             for line in _lines(_Hashing(file)):
