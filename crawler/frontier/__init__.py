@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from crawler.frontier.batcher import Batcher
 from crawler.frontier.client import Frontier
+from crawler.frontier.model import Model
 from crawler.frontier.states import State
 from crawler.frontier.types import (
     Added,
@@ -76,6 +77,7 @@ __all__ = [
     "Holding",
     "Lease",
     "LeaseReply",
+    "Model",
     "Named",
     "Pending",
     "Reclaimed",

@@ -219,11 +219,16 @@ def unpack_letter(id_: str, row: bytes) -> DeadLetter:
     at = _LETTER.size + length
     reason = row[_LETTER.size : at].decode()
     group, record = split_tail(row[at:])
+    return dead_letter(id_, band, group, record, reason, int(buried))
+
+
+def dead_letter(id_: str, band: int, group: str, record: bytes, reason: str, buried_ms: int) -> DeadLetter:
+    """A dead letter from its parts."""
     found = unpack_record(record, group, band, _no_key)
     reasons = trail_of(record)
     if not reasons or reasons[-1] != reason:
         reasons = (*reasons, reason)
-    return DeadLetter(id_, found.url, group, found.depth, reasons, int(buried))
+    return DeadLetter(id_, found.url, group, found.depth, reasons, buried_ms)
 
 
 def _no_key(_url: str) -> int:

@@ -11,6 +11,7 @@ local segment = ARGV[2]
 local decided = redis.call('HGET', K_decisions, segment)
 if not decided then return 0 end
 redis.call('HSET', K_decisions, segment, string.sub(decided, 1, 2) .. string.char(1))
-count('moves', 1)
+local pending = redis.call('SREM', K_pending, segment)
+count('moves', pending)
 save_counts()
-return redis.call('SREM', K_pending, segment)
+return pending
