@@ -35,6 +35,10 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
     "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": None,  # the address guard would see only the proxy
     "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,  # the handler's, within its limits
+    "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,  # a lease bounds the time
+    "crawler.middlewares.turns.TurnMiddleware": 990,  # inline downloads take a turn
+    "crawler.middlewares.lease.LeaseMiddleware": 1000,  # next to the downloader: the end of a request is seen here first
 }
 DOWNLOAD_HANDLERS = {
     "http": "crawler.download.handler.DownloadHandler",
@@ -51,6 +55,7 @@ AUTOTHROTTLE_ENABLED = False
 
 # Pages
 SPIDER_MIDDLEWARES = {
+    "crawler.middlewares.output.LeaseOutputMiddleware": 10,  # next to the engine: what a callback gave in the end
     "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
     "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
 }
@@ -59,7 +64,9 @@ CONCURRENT_ITEMS = 4  # 101 tasks a response cost 0.9 ms, five 0.3 ms
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 50_000_000  # bytes of responses in parsing; Scrapy's 5 MB is 28 real pages
 
 # Rows
-ITEM_PIPELINES: dict[str, int] = {}
+ITEM_PIPELINES = {
+    "crawler.pipelines.export.ExportPipeline": 900,
+}
 
 # Watching
 EXTENSIONS = {

@@ -1,0 +1,76 @@
+"""`scrapy crawl`, with what can be known to be wrong said before anything starts, and an exit code that tells how it ended.
+
+0: finished, or stopped as asked; 1: the crawl could not start or go on; 2: the command line or settings are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from scrapy.commands.crawl import Command as ScrapyCrawl
+from scrapy.exceptions import UsageError
+
+from crawler import seeds
+from crawler.errors import BadInput, BadSetting
+from crawler.hosts import hostname
+from crawler.identity import contact, is_loopback
+from crawler.options import Options
+
+FAILURES = frozenset({"start_failed", "storage_failed", "worker_failed", "bad_seeds", "start_error"})
+"""Reasons of closing that are a failure of this worker."""
+
+
+class Command(ScrapyCrawl):
+    """Scrapy's own command between two checks."""
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Check, crawl, set the exit code."""
+        if len(args) != 1:
+            raise UsageError
+        try:
+            options = Options.from_settings(self.settings)
+            source = opts.spargs.get("seeds") or options.seeds
+            if source:
+                seeds.check(source)
+                self._identify(options, source)
+        except BadInput as error:
+            print(f"longline: {error}", file=sys.stderr)
+            self.exitcode = 2
+            return
+        assert self.crawler_process is not None
+        crawler = self.crawler_process.create_crawler(args[0])
+        self.crawler_process.crawl(crawler, **opts.spargs)
+        self.crawler_process.start()
+        reason = crawler.stats.get_value("finish_reason") if crawler.stats else None
+        if self.crawler_process.bootstrap_failed or reason in FAILURES or reason is None:
+            self.exitcode = 1
+
+    def _identify(self, options: Options, source: str) -> None:
+        """Ask for a contact when seeds lead away from this machine and USER_AGENT names none. Raises BadSetting."""
+        if contact(options.user_agent) or source == "-" or not _leaves_loopback(options, source):
+            return
+        why = "USER_AGENT names no contact: whoever runs a site must be able to reach you"
+        if not sys.stdin.isatty():
+            raise BadSetting(f"{why}; set it, for example -s USER_AGENT='mybot/1.0 (+https://example.org/bot)'")
+        print(f"longline: {why}.")
+        answer = input("A URL or an e-mail address to put into USER_AGENT: ").strip()
+        if not contact(answer):
+            raise BadSetting(f"{answer!r} is neither a URL nor an e-mail address")
+        name: Any = options.user_agent.split(" ")[0]
+        self.settings.set("USER_AGENT", f"{name} (+{answer})", priority="cmdline")  # type: ignore[union-attr]
+
+
+def _leaves_loopback(options: Options, source: str) -> bool:
+    from crawler.download.resolve import ResolveTable  # aiohttp is not needed before this
+
+    table = ResolveTable(options.resolve)
+    for seed in seeds.read(source):
+        if not seed.url:
+            continue
+        host = hostname(seed.url)
+        target = table.find(host)
+        if not is_loopback(target.address if target else host) and host != "localhost":
+            return True
+    return False

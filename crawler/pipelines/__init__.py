@@ -1,0 +1,1 @@
+"""A page becomes a row of the corpus."""

@@ -1,0 +1,255 @@
+"""Scrapy's SCHEDULER on the frontier.
+
+Scrapy calls `next_request`, `enqueue_request` and `has_pending_requests` several times per response and waits for their answers, so
+they touch memory only: leases come in ahead of need (worker/intake.py), children go out joined (the batcher). When leases arrive the
+engine is woken; it would otherwise look again only after its own 5 s heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from crawler.errors import InvalidURL, LonglineError, NotSerialisable
+from crawler.middlewares.lease import kind_of
+from crawler.requests import LEASE_KEY, PARENT_KEY, SETTLED_KEY, stored_form, to_request
+from crawler.worker import Visit, worker_of
+from crawler.worker.candidates import Refused, visit_number
+from crawler.worker.duties import Duties
+from crawler.worker.intake import Intake
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.dupefilters import BaseDupeFilter
+    from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
+
+    from crawler.frontier import Candidate
+    from crawler.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+SLOT = "frontier"
+"""Scrapy's downloader slot for leased requests: one for all, without delay or limit, since the frontier paces."""
+
+
+class Scheduler(BaseScheduler):
+    """Leases in, outcomes out. The spider closes when the whole crawl is finished, not when this worker is idle."""
+
+    def __init__(self, crawler: Crawler, dupefilter: BaseDupeFilter) -> None:
+        self.worker: Worker = worker_of(crawler)
+        self.intake = Intake(self.worker)
+        self.duties = Duties(self.worker, self.intake)
+        self._crawler = crawler
+        self._dupefilter = dupefilter
+        self._stats = crawler.stats
+        self._tasks: list[asyncio.Task[None]] = []
+        self._spider: Spider
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Scheduler:
+        """Scrapy's constructor. Raises BadSetting."""
+        return cls(crawler, build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler))
+
+    @property
+    def snapshot(self) -> dict[str, Any] | None:
+        """The frontier's counters as last seen, for displays."""
+        return self.duties.snapshot
+
+    def open(self, spider: Spider) -> Deferred[None]:
+        """Connect, adopt, start asking for leases. A crawl that cannot start closes the spider with the reason."""
+        self._spider = spider
+        return deferred_from_coro(self._open(spider))
+
+    async def _open(self, spider: Spider) -> None:
+        worker = self.worker
+        worker.count = self._count
+        worker.wake = self._wake
+        worker.stopped = self._stop
+        try:
+            await worker.open()
+        except LonglineError as error:
+            logger.error("the crawl cannot start: %s", error)
+            raise CloseSpider("start_failed") from error
+        self._unpaced_slot()
+        self.duties.spider_name = spider.name
+        self.duties.engine_idle = self._engine_idle
+        self.duties.closing = self._closing
+        self._tasks = [asyncio.ensure_future(self.intake.run()), asyncio.ensure_future(self.duties.run())]
+        for task in self._tasks:
+            task.add_done_callback(self._task_ended)
+
+    def _unpaced_slot(self) -> None:
+        downloader = self._crawler.engine.downloader  # type: ignore[union-attr]
+        downloader.per_slot_settings[SLOT] = {"concurrency": 1 << 30, "delay": 0, "jitter": 0}
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a task of the worker failed: %s", task.exception(), exc_info=task.exception())
+            self._stop("worker_failed")
+
+    # Scrapy's side, memory only
+
+    def has_pending_requests(self) -> bool:
+        """True until the whole crawl is finished and everything of ours is answered for."""
+        return not self.duties.finished
+
+    def next_request(self) -> Request | None:
+        """A request that may be sent now, or None."""
+        self.intake.hungry(self._room())
+        visit = self.intake.take()
+        while visit is not None:
+            request = self._request(visit)
+            if request is not None:
+                return request
+            visit = self.intake.take()
+        return None
+
+    def _room(self) -> int:
+        return self.worker.options.concurrent_requests - len(self._crawler.engine.downloader.active)  # type: ignore[union-attr]
+
+    def _request(self, visit: Visit) -> Request | None:
+        timeout = self.worker.time_left(visit)
+        if visit.robots_for:
+            return self._robots_request(visit, timeout)
+        try:
+            request = to_request(visit.lease, self._spider, timeout)
+        except NotSerialisable as error:
+            self.worker.say_once(f"stored {error}", "a stored request cannot be made again: %s", error)
+            self.worker.retry(visit, "callback-error")
+            return None
+        request.errback = Errback(self.worker, visit, request.errback)
+        return request
+
+    def _robots_request(self, visit: Visit, timeout: float) -> Request:
+        meta = {
+            LEASE_KEY: visit.lease.token.hex(),
+            "download_timeout": timeout,
+            "download_slot": SLOT,
+            "download_maxsize": self.worker.options.robots_maxsize,
+            "verbatim_url": True,
+            "dont_obey_robotstxt": True,
+        }
+        return Request(visit.robots_url, callback=NO_CALLBACK, meta=meta, errback=Errback(self.worker, visit, None))
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Offer a request to the frontier; False when it is known, out of scope, or cannot be stored (said and counted)."""
+        if request.meta.get(SETTLED_KEY):
+            return True
+        visit = self.worker.visit_of(request.meta.get(LEASE_KEY))
+        if visit is not None and not visit.settled:
+            return self._given_back(request, visit)
+        if not request.dont_filter and self._dupefilter.request_seen(request):
+            self._dupefilter.log(request, self._spider)
+            self._count("frontier/seen", 1)
+            return False
+        parent = self.worker.visit_of(request.meta.get(PARENT_KEY))
+        try:
+            candidate = self._candidate(request, parent)
+        except Refused as refused:
+            self._count(f"links/refused/{refused.reason}", 1)
+            return False
+        except InvalidURL as error:
+            self._count("links/refused/invalid-url", 1)
+            logger.debug("%s", error)
+            return False
+        except NotSerialisable as error:
+            self._count("links/refused/not-serialisable", 1)
+            logger.error("request refused: %s", error)
+            return False
+        self.worker.offer(parent, [candidate])
+        return True
+
+    def _candidate(self, request: Request, parent: Visit | None) -> Candidate:
+        return self.worker.candidates.from_stored(
+            request.url,
+            stored_form(request, self._spider),
+            depth=int(request.meta.get("depth", 0)),
+            seed=parent is None,
+            visit=visit_number(parent) if request.dont_filter else 0,
+        )
+
+    def _given_back(self, request: Request, visit: Visit) -> bool:
+        """A downloader middleware of the user's returned a Request in place of a response: a retry, or a redirect of its own."""
+        worker = self.worker
+        target = worker.candidates.redirected(request.url, visit.lease)
+        if target.key == visit.lease.key:
+            worker.retry(visit, "bad-response", visit.fetch)
+        else:
+            worker.complete(visit, "redirect", visit.fetch, target)
+        return True
+
+    # The engine's side
+
+    def _wake(self) -> None:
+        engine = self._crawler.engine
+        slot = engine._slot if engine is not None else None  # noqa: SLF001 - Scrapy has no public way to wake its engine
+        if slot is not None:
+            slot.nextcall.schedule()
+        self.intake.stir()
+
+    def _closing(self) -> bool:
+        engine = self._crawler.engine
+        slot = engine._slot if engine is not None else None  # noqa: SLF001
+        return slot is None or slot.closing is not None
+
+    def _engine_idle(self) -> bool:
+        engine = self._crawler.engine
+        return (
+            engine is not None
+            and not engine.downloader.active
+            and engine.scraper.slot is not None
+            and engine.scraper.slot.is_idle()
+            and engine._start is None  # noqa: SLF001
+        )
+
+    def _stop(self, reason: str) -> None:
+        engine = self._crawler.engine
+        if engine is not None and not self._closing():
+            asyncio.ensure_future(engine.close_spider_async(reason=reason))  # noqa: RUF006 - the engine keeps it
+
+    def _count(self, name: str, by: int) -> None:
+        self._stats.inc_value(name, by)  # type: ignore[union-attr]
+
+    def close(self, reason: str) -> Deferred[None] | None:
+        """Give back leases, publish what is there, leave."""
+        return deferred_from_coro(self._close(reason))
+
+    async def _close(self, reason: str) -> None:
+        self.intake.stop()
+        self.duties.stop()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if not self.worker.opened:
+            return
+        self.intake.hand_back()
+        await self.duties.last()
+        await self.worker.close(purge=reason == "finished" and not self.worker.options.scheduler_persist)
+
+
+class Errback:
+    """Stands before the spider's own errback: a failure that no middleware of ours has seen still ends the lease."""
+
+    def __init__(self, worker: Worker, visit: Visit, spider_errback: Any) -> None:
+        self._worker = worker
+        self._visit = visit
+        self.spider_errback = spider_errback
+        functools.update_wrapper(self, spider_errback or Errback.__call__)
+
+    def __call__(self, failure: Failure) -> Any:
+        """Settle the visit where nothing has, then let the spider have its say."""
+        visit = self._visit
+        if not visit.settled and not visit.turn_over and failure.check(IgnoreRequest):
+            self._worker.complete(visit, "filtered")
+        elif not visit.settled and not failure.check(IgnoreRequest):
+            self._worker.exhausted(visit, kind_of(failure.value))
+        return self.spider_errback(failure) if self.spider_errback else failure

@@ -1,0 +1,1 @@
+"""Spiders: a response becomes a page and its links."""

@@ -1,0 +1,159 @@
+"""What every worker does beside fetching: show that it lives, take back what others lost, carry out what was decided, notice the end.
+
+All of it may be done by anyone and repeated; periods are jittered so that workers do not do it together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+from crawler.errors import FrontierUnavailable, SinkError
+from crawler.frontier import Holding
+from crawler.worker.intake import Intake
+from crawler.worker.start_urls import StartUrls
+from crawler.worker.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+TICK = 0.2  # seconds between looks at what is due
+SNAPSHOT_EVERY = 2.0  # seconds
+PENDING_EVERY = 5.0  # seconds
+OUTBOX_AGE_MS = 2000  # a redirect whose worker lives is carried out by it; one that is older is anyone's
+END_EVERY = 0.5  # seconds, only while this worker has nothing to do
+START_URLS_EVERY = 1.0  # seconds
+
+
+class Duties:
+    """One worker's housekeeping. ``finished`` turns True when the whole crawl is."""
+
+    def __init__(self, worker: Worker, intake: Intake) -> None:
+        self._worker = worker
+        self._intake = intake
+        self.finished = False
+        self._stopping = False
+        self.snapshot: dict[str, Any] | None = None
+        self.spider_name = ""
+        self.engine_idle: Callable[[], bool] = lambda: False
+        self.closing: Callable[[], bool] = lambda: False
+        self._before: tuple[int, ...] | None = None
+        self._held_before: set[bytes] = set()
+        self._due: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Until stopped. An unreachable frontier is said once and tried again at the next turn."""
+        options = self._worker.options
+        start_urls = StartUrls(self._worker, options.redis_start_urls_key % {"name": self.spider_name})
+        rounds: tuple[tuple[str, float, Callable[[], Awaitable[None]]], ...] = (
+            ("heartbeat", options.session_ttl / 3, self._heartbeat),
+            ("reclaim", min(options.lease_ttl, options.session_ttl) / 4, self._reclaim),
+            ("pending", PENDING_EVERY, self._pending),
+            ("start_urls", START_URLS_EVERY, start_urls.take),
+            ("snapshot", SNAPSHOT_EVERY, self._look),
+            ("end", END_EVERY, self._end),
+        )
+        while not self._stopping:
+            if self.closing():
+                self._intake.paused = True
+                self._intake.hand_back()
+            for name, period, duty in rounds:
+                await self._if_due(name, period, duty)
+            await asyncio.sleep(TICK)
+
+    def stop(self) -> None:
+        """Let `run` return after the duty that it is in."""
+        self._stopping = True
+
+    async def _if_due(self, name: str, period: float, duty: Callable[[], Awaitable[None]]) -> None:
+        now = time.monotonic()
+        if now < self._due.get(name, 0.0):
+            return
+        self._due[name] = now + period * random.uniform(0.8, 1.0)
+        try:
+            await duty()
+        except FrontierUnavailable as error:
+            self._worker.say_once("frontier", "frontier: %s", error)
+        except SinkError as error:
+            self._worker.say_once("sink", "corpus: %s", error)
+
+    async def last(self) -> None:
+        """At the end of this worker: one more look, so that displays show the final figures."""
+        try:
+            await self._look()
+        except FrontierUnavailable as error:
+            self._worker.say_once("frontier", "frontier: %s", error)
+
+    async def _look(self) -> None:
+        snapshot = await self._worker.frontier.snapshot()
+        self._worker.snapshot = snapshot
+        self.snapshot = asdict(snapshot)
+
+    async def _heartbeat(self) -> None:
+        """Keep the session, and give up what the frontier holds for us and we do not know.
+
+        A token counts as unknown only when two heartbeats in a row say so: the first may have crossed with its own reply.
+        """
+        worker = self._worker
+        unknown: set[bytes] = set()
+        for holding in await worker.frontier.heartbeat(worker.name):
+            await self._reconcile(holding, unknown)
+        self._held_before = unknown
+
+    async def _reconcile(self, holding: Holding, unknown: set[bytes]) -> None:
+        worker = self._worker
+        strangers = [
+            held for held in holding.held if held.token not in worker.visits and not worker.writer.knows(held.token)
+        ]
+        unknown.update(held.token for held in strangers)
+        orphans = [held for held in strangers if held.token in self._held_before]
+        if orphans:
+            worker.count("lease/orphaned", len(orphans))
+            await worker.frontier.release(orphans)
+        segments = worker.writer.known_segments()
+        for segment in holding.segments:
+            if segment not in segments:
+                logger.warning("segment %s is not in our spool: it is aborted, its pages are fetched again", segment)
+                await worker.writer.abort([segment])
+
+    async def _reclaim(self) -> None:
+        reclaimed = await self._worker.frontier.reclaim()
+        if reclaimed.expired:
+            self._worker.count("lease/expired", reclaimed.expired)
+        for segment in reclaimed.segments:
+            logger.warning(
+                "segment %s: its worker is gone and its spool did not come back; its pages are fetched again", segment
+            )
+            await self._worker.writer.abort([segment])
+
+    async def _pending(self) -> None:
+        pending = await self._worker.frontier.pending(settled_ms=OUTBOX_AGE_MS)
+        if pending.segments:
+            await self._worker.writer.carry_pending()
+        if pending.outbox:
+            await self._worker.frontier.add([candidate for _, _, candidate in pending.outbox])
+            await self._worker.frontier.ack([(partition, token) for partition, token, _ in pending.outbox])
+
+    async def _end(self) -> None:
+        """Two passes with nothing open and unchanged transitions end the crawl; with only sealed URLs left, rotate at once."""
+        worker = self._worker
+        if not self.engine_idle() or self._intake.ready or worker.unsettled > worker.writer.unsealed:
+            self._before = None
+            return
+        snapshot = await worker.frontier.snapshot()
+        self.snapshot = asdict(snapshot)
+        active = snapshot.queued + snapshot.delayed + snapshot.leased + snapshot.held + snapshot.outbox
+        if not active and (snapshot.sealed or worker.writer.unpublished):
+            worker.writer.rotate_now()
+        if snapshot.open or worker.unsettled or worker.writer.unpublished:
+            self._before = None
+        elif self._before != snapshot.moves:
+            self._before = snapshot.moves
+            self._due["end"] = 0.0
+        else:
+            self.finished = True
+            worker.wake()
