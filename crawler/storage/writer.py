@@ -87,14 +87,19 @@ class CorpusWriter:
         self._rotate_at_once = False
         self._running = False
 
-    async def open(self) -> None:
-        """Make sure that spool and sink can be written, and begin. Raises SpoolError or SinkError, naming the path."""
+    async def open(self, *, background: bool = True) -> None:
+        """Make sure that spool and sink can be written, and begin. Without ``background`` the caller commits and
+        publishes.
+
+        Raises SpoolError or SinkError, naming the path.
+        """
         await asyncio.to_thread(self._sink.probe)
         self._spool = await asyncio.to_thread(Spool.open, self._spool_dir, self._crawl, self._worker)
         self._open = self._next_segment()
         self._running = True
-        self._committer.start()
-        self._publications.start()
+        if background:
+            self._committer.start()
+            self._publications.start()
 
     # What the scheduler and the pipelines call: memory only
 

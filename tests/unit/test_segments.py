@@ -5,12 +5,11 @@ from __future__ import annotations
 import fcntl
 import gzip
 import os
-import resource
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from crawler.errors import CorruptSegment, SpoolError
 from crawler.storage.journal import Commit, Extent, Part, Row, pack, segment_of, unpack
 from crawler.storage.segments import Batch, OpenSegment, Segment, recover, rewrite
 from crawler.storage.spool import Spool, file_name
+from tests.support.corpus import file_size_limit
 
 MONDAY, TUESDAY = Part("documents", "2026-07-27"), Part("documents", "2026-07-28")
 FETCHES = Part("fetchlog", "2026-07-28")
@@ -145,19 +145,6 @@ def test_rewriting_a_damaged_part_is_refused(tmp_path: Path) -> None:
         rewrite(segment, MONDAY, {token(0)}, tmp_path / "rewritten")
 
 
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    """A real limit on file sizes: a write beyond it fails with EFBIG, half done, as one on a full disk does with ENOSPC."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
 def test_a_commit_that_finds_no_room_leaves_the_segment_as_it_was(tmp_path: Path) -> None:
     segment = OpenSegment(tmp_path, NAME)
     segment.write(batch_of(range(4)))
@@ -206,8 +193,6 @@ def test_a_journal_line_round_trips(rows: list[Row]) -> None:
 
 
 def test_a_journal_of_another_version_is_refused_and_not_cut() -> None:
-    import zlib
-
     body = b'{"v":2}'
     with pytest.raises(CorruptSegment, match="version 2"):
         unpack(b"%08x %s\n" % (zlib.crc32(body), body))
