@@ -1,9 +1,8 @@
 """Scrapy's DUPEFILTER_CLASS on the frontier's seen set.
 
-The seen set is asked by the frontier's `add`, in the same step that queues a URL; a filter that answered beforehand could only race
-with it. So this class answers from the worker's local filter alone: True means that the frontier has answered for the URL before,
-False that it must be asked.
-"""
+The seen set is asked by the frontier's `add`, in the same step that queues a URL; a filter that answered beforehand
+could only race with it. So this class answers from the worker's local filter alone: True means that the frontier has
+answered for the URL before, False that it must be asked."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from crawler.frontier import Candidate
 class PageItem:
     """One page: its text for the corpus, its links for the frontier. A spider may change any of it before it yields it.
 
-    ``metadata`` holds values of the corpus schema (storage/schema.py METADATA) besides those that the worker knows. ``index`` False keeps
-    the page out of the corpus; its links are followed all the same. ``candidates`` are the links that are in scope.
-    """
+    ``metadata`` holds values of the corpus schema (storage/schema.py METADATA) besides those that the worker knows.
+    ``index`` False keeps the page out of the corpus; its links are followed all the same. ``candidates`` are the
+    links that are in scope."""
 
     url: str
     text: str

@@ -1,8 +1,8 @@
 """Scrapy's Request in the frontier and back: what of it travels, as plain JSON, and what its key is made of.
 
-A plain GET for the spider's default callback is only its URL. Anything else is stored beside it: method, headers, body, the names of
-callback and errback, meta, cb_kwargs. What cannot be written as JSON is refused with NotSerialisable, which names the part.
-"""
+A plain GET for the spider's default callback is only its URL. Anything else is stored beside it: method, headers,
+body, the names of callback and errback, meta, cb_kwargs. What cannot be written as JSON is refused with
+NotSerialisable, which names the part."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def _is_json(value: Any) -> bool:
 
 
 def to_request(lease: Lease, spider: Spider, timeout: float) -> Request:
-    """The Request of a lease. ``timeout`` is its download_timeout in seconds. The URL is sent as stored, not rewritten."""
+    """The Request of a lease. ``timeout`` is its download_timeout in seconds. The URL is sent as stored, not
+    rewritten.
+    """
     stored = lease.request or {}
     meta = dict(stored.get("meta", {}))
     meta.update(

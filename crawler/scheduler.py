@@ -1,9 +1,8 @@
 """Scrapy's SCHEDULER on the frontier.
 
-Scrapy calls `next_request`, `enqueue_request` and `has_pending_requests` several times per response and waits for their answers, so
-they touch memory only: leases come in ahead of need (worker/intake.py), children go out joined (the batcher). When leases arrive the
-engine is woken; it would otherwise look again only after its own 5 s heartbeat.
-"""
+Scrapy calls `next_request`, `enqueue_request` and `has_pending_requests` several times per response and waits for
+their answers, so they touch memory only: leases come in ahead of need (worker/intake.py), children go out joined (the
+batcher). When leases arrive the engine is woken; it would otherwise look again only after its own 5 s heartbeat."""
 
 from __future__ import annotations
 
@@ -54,6 +53,7 @@ class Scheduler(BaseScheduler):
         self._dupefilter = dupefilter
         self._stats = crawler.stats
         self._tasks: list[asyncio.Task[None]] = []
+        self._ending: asyncio.Future[None] | None = None
         self._spider: Spider
 
     @classmethod
@@ -90,7 +90,7 @@ class Scheduler(BaseScheduler):
             task.add_done_callback(self._task_ended)
 
     def _unpaced_slot(self) -> None:
-        downloader = self._crawler.engine.downloader  # type: ignore[union-attr]
+        downloader = self._crawler.engine.downloader
         downloader.per_slot_settings[SLOT] = {"concurrency": 1 << 30, "delay": 0, "jitter": 0}
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
@@ -116,7 +116,7 @@ class Scheduler(BaseScheduler):
         return None
 
     def _room(self) -> int:
-        return self.worker.options.concurrent_requests - len(self._crawler.engine.downloader.active)  # type: ignore[union-attr]
+        return self.worker.options.concurrent_requests - len(self._crawler.engine.downloader.active)
 
     def _request(self, visit: Visit) -> Request | None:
         timeout = self.worker.time_left(visit)
@@ -143,7 +143,9 @@ class Scheduler(BaseScheduler):
         return Request(visit.robots_url, callback=NO_CALLBACK, meta=meta, errback=Errback(self.worker, visit, None))
 
     def enqueue_request(self, request: Request) -> bool:
-        """Offer a request to the frontier; False when it is known, out of scope, or cannot be stored (said and counted)."""
+        """Offer a request to the frontier; False when it is known, out of scope, or cannot be stored (said and
+        counted).
+        """
         if request.meta.get(SETTLED_KEY):
             return True
         visit = self.worker.visit_of(request.meta.get(LEASE_KEY))
@@ -180,7 +182,9 @@ class Scheduler(BaseScheduler):
         )
 
     def _given_back(self, request: Request, visit: Visit) -> bool:
-        """A downloader middleware of the user's returned a Request in place of a response: a retry, or a redirect of its own."""
+        """A downloader middleware of the user's returned a Request in place of a response: a retry, or a redirect of
+        its own.
+        """
         worker = self.worker
         target = worker.candidates.redirected(request.url, visit.lease)
         if target.key == visit.lease.key:
@@ -192,34 +196,27 @@ class Scheduler(BaseScheduler):
     # The engine's side
 
     def _wake(self) -> None:
-        engine = self._crawler.engine
-        slot = engine._slot if engine is not None else None  # noqa: SLF001 - Scrapy has no public way to wake its engine
+        slot = self._crawler.engine._slot  # noqa: SLF001 - Scrapy has no public way to wake its engine
         if slot is not None:
             slot.nextcall.schedule()
         self.intake.stir()
 
     def _closing(self) -> bool:
-        engine = self._crawler.engine
-        slot = engine._slot if engine is not None else None  # noqa: SLF001
+        slot = self._crawler.engine._slot  # noqa: SLF001 - nor to ask whether it is closing
         return slot is None or slot.closing is not None
 
     def _engine_idle(self) -> bool:
         engine = self._crawler.engine
-        return (
-            engine is not None
-            and not engine.downloader.active
-            and engine.scraper.slot is not None
-            and engine.scraper.slot.is_idle()
-            and engine._start is None  # noqa: SLF001
-        )
+        scraper = engine.scraper.slot
+        starting = engine._start is not None  # noqa: SLF001 - nor whether start() has ended
+        return not engine.downloader.active and scraper is not None and scraper.is_idle() and not starting
 
     def _stop(self, reason: str) -> None:
-        engine = self._crawler.engine
-        if engine is not None and not self._closing():
-            asyncio.ensure_future(engine.close_spider_async(reason=reason))  # noqa: RUF006 - the engine keeps it
+        if not self._closing() and self._ending is None:
+            self._ending = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=reason))
 
     def _count(self, name: str, by: int) -> None:
-        self._stats.inc_value(name, by)  # type: ignore[union-attr]
+        self._stats.inc_value(name, by)
 
     def close(self, reason: str) -> Deferred[None] | None:
         """Give back leases, publish what is there, leave."""
@@ -247,9 +244,10 @@ class Errback:
 
     def __call__(self, failure: Failure) -> Any:
         """Settle the visit where nothing has, then let the spider have its say."""
-        visit = self._visit
-        if not visit.settled and not visit.turn_over and failure.check(IgnoreRequest):
+        visit, error = self._visit, failure.value
+        ignored = isinstance(error, IgnoreRequest)
+        if not visit.settled and ignored and not visit.turn_over:
             self._worker.complete(visit, "filtered")
-        elif not visit.settled and not failure.check(IgnoreRequest):
-            self._worker.exhausted(visit, kind_of(failure.value))
+        elif not visit.settled and not ignored:
+            self._worker.exhausted(visit, kind_of(error) if error else "bad-response")
         return self.spider_errback(failure) if self.spider_errback else failure

@@ -1,4 +1,5 @@
-"""Seeds: where a crawl begins. A file, `-` for standard input, or a URL; one URL a line, with an optional band behind it.
+"""Seeds: where a crawl begins. A file, `-` for standard input, or a URL; one URL a line, with an optional band behind
+it.
 
 Empty lines and lines that begin with `#` are passed over.
 """
@@ -7,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 from crawler.errors import BadSeeds, InvalidURL
 from crawler.urls import canonicalize
@@ -16,7 +17,9 @@ from crawler.urls import canonicalize
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One line of a seeds source. ``url`` is the wire form, '' when the line is no seed and ``fault`` says why; ``band`` None: the policy's."""
+    """One line of a seeds source. ``url`` is the wire form, '' when the line is no seed and ``fault`` says why;
+    ``band`` None: the policy's.
+    """
 
     source: str
     line: int
@@ -31,8 +34,7 @@ def read(source: str) -> Iterator[Seed]:
         yield _seed(source, 1, source)
         return
     try:
-        stream = sys.stdin if source == "-" else Path(source).open(encoding="utf-8-sig", errors="replace")
-        with stream as lines:
+        with nullcontext(sys.stdin) if source == "-" else open(source, encoding="utf-8-sig", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
                 text = line.strip()
                 if text and not text.startswith("#"):
@@ -44,7 +46,9 @@ def read(source: str) -> Iterator[Seed]:
 
 
 def check(source: str) -> None:
-    """Raises BadSeeds unless ``source`` can be read and holds at least one URL. Standard input is taken on trust: it can be read once."""
+    """Raises BadSeeds unless ``source`` can be read and holds at least one URL. Standard input is taken on trust: it
+    can be read once.
+    """
     if source != "-" and not any(seed.url for seed in read(source)):
         raise BadSeeds(f"seeds file {source!r} holds no URL")
 

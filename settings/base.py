@@ -38,7 +38,7 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,  # the handler's, within its limits
     "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,  # a lease bounds the time
     "crawler.middlewares.turns.TurnMiddleware": 990,  # inline downloads take a turn
-    "crawler.middlewares.lease.LeaseMiddleware": 1000,  # next to the downloader: the end of a request is seen here first
+    "crawler.middlewares.lease.LeaseMiddleware": 1000,  # next to the downloader: sees the end of a request first
 }
 DOWNLOAD_HANDLERS = {
     "http": "crawler.download.handler.DownloadHandler",

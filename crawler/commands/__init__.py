@@ -1,0 +1,1 @@
+"""Commands of `scrapy`: argument parsing only; the work is done by what they call."""

@@ -1,4 +1,5 @@
-"""`scrapy crawl`, with what can be known to be wrong said before anything starts, and an exit code that tells how it ended.
+"""`scrapy crawl`, with what can be known to be wrong said before anything starts, and an exit code that tells how it
+ended.
 
 0: finished, or stopped as asked; 1: the crawl could not start or go on; 2: the command line or settings are wrong.
 """
@@ -11,6 +12,7 @@ from typing import Any
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
 
 from crawler import seeds
 from crawler.errors import BadInput, BadSetting
@@ -30,7 +32,7 @@ class Command(ScrapyCrawl):
         if len(args) != 1:
             raise UsageError
         try:
-            options = Options.from_settings(self.settings)
+            options = Options.from_settings(self._set())
             source = opts.spargs.get("seeds") or options.seeds
             if source:
                 seeds.check(source)
@@ -39,13 +41,18 @@ class Command(ScrapyCrawl):
             print(f"longline: {error}", file=sys.stderr)
             self.exitcode = 2
             return
-        assert self.crawler_process is not None
-        crawler = self.crawler_process.create_crawler(args[0])
-        self.crawler_process.crawl(crawler, **opts.spargs)
-        self.crawler_process.start()
-        reason = crawler.stats.get_value("finish_reason") if crawler.stats else None
-        if self.crawler_process.bootstrap_failed or reason in FAILURES or reason is None:
+        process: Any = self.crawler_process
+        crawler = process.create_crawler(args[0])
+        process.crawl(crawler, **opts.spargs)
+        process.start()
+        reason = crawler.stats.get_value("finish_reason")
+        if process.bootstrap_failed or reason in FAILURES or reason is None:
             self.exitcode = 1
+
+    def _set(self) -> Settings:
+        if self.settings is None:
+            raise UsageError("no settings: not run by the scrapy command line")
+        return self.settings
 
     def _identify(self, options: Options, source: str) -> None:
         """Ask for a contact when seeds lead away from this machine and USER_AGENT names none. Raises BadSetting."""
@@ -59,7 +66,7 @@ class Command(ScrapyCrawl):
         if not contact(answer):
             raise BadSetting(f"{answer!r} is neither a URL nor an e-mail address")
         name: Any = options.user_agent.split(" ")[0]
-        self.settings.set("USER_AGENT", f"{name} (+{answer})", priority="cmdline")  # type: ignore[union-attr]
+        self._set().set("USER_AGENT", f"{name} (+{answer})", priority="cmdline")
 
 
 def _leaves_loopback(options: Options, source: str) -> bool:

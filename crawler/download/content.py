@@ -1,7 +1,7 @@
 """Content-Encoding undone while the bytes come in, never beyond a limit: a small reply may not become a large page.
 
-Codings are those of RFC 9110 8.4.1: gzip (x-gzip), deflate (zlib or raw, as servers send it), br and zstd, in any order of several.
-"""
+Codings are those of RFC 9110 8.4.1: gzip (x-gzip), deflate (zlib or raw, as servers send it), br and zstd, in any
+order of several."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def _decoder(coding: str) -> _Decoder | None:
 
 
 def codings(headers: Iterable[bytes]) -> list[str]:
-    """The codings of one or more Content-Encoding header values, in the order in which they were applied; identity left out."""
+    """The codings of one or more Content-Encoding header values, in the order in which they were applied; identity
+    left out.
+    """
     names = b",".join(headers).decode("latin-1").lower().split(",")
     return [name for part in names if (name := part.strip()) and name != "identity"]
 
@@ -95,8 +97,8 @@ def codings(headers: Iterable[bytes]) -> list[str]:
 def decode(body: bytes, applied: list[str], limit: int) -> tuple[bytes, bool]:
     """Undo ``applied`` (last one first), giving at most ``limit`` bytes and whether more was there.
 
-    A body that does not even begin as its coding says is taken as it is: servers that label a plain page do exist. Raises DecodeFailed
-    when the coding is unknown, nested too deep, or the data breaks before anything was decoded.
+    A body that does not even begin as its coding says is taken as it is: servers that label a plain page do exist.
+    Raises DecodeFailed when the coding is unknown, nested too deep, or the data breaks before anything was decoded.
     """
     if len(applied) > MAX_CODINGS:
         raise DecodeFailed(f"{len(applied)} content codings")

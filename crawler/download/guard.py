@@ -1,8 +1,7 @@
 """Which addresses may be connected to, checked where it counts: on the address that a socket is about to be opened to.
 
-A page names its hosts, and a name may point anywhere, now or later. So the check is made for every address that is tried, after
-resolution, on every hop; what a URL looked like before does not matter.
-"""
+A page names its hosts, and a name may point anywhere, now or later. So the check is made for every address that is
+tried, after resolution, on every hop; what a URL looked like before does not matter."""
 
 from __future__ import annotations
 
@@ -59,7 +58,9 @@ def plain_socket(family: int, kind: int, proto: int) -> socket.socket:
 
 
 def _unwrapped(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 one, where a translator or tunnel would take it out again (RFC 4291, 6052, 3056, 4380)."""
+    """The IPv4 address inside an IPv6 one, where a translator or tunnel would take it out again (RFC 4291, 6052,
+    3056, 4380).
+    """
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:

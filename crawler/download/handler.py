@@ -1,9 +1,8 @@
 """Scrapy's download handler for http and https, over aiohttp on the event loop.
 
-It exists beside Scrapy's own aiohttp handler for five things: addresses are checked at the socket (guard.py), names may come from
-RESOLVE, URLs are sent as the page wrote them, bodies and headers are handed over as they were received, and every failure is a
-FetchError with one kind. Cookies, redirects and retries are other rooms' business.
-"""
+It exists beside Scrapy's own aiohttp handler for five things: addresses are checked at the socket (guard.py), names
+may come from RESOLVE, URLs are sent as the page wrote them, bodies and headers are handed over as they were received,
+and every failure is a FetchError with one kind. Cookies, redirects and retries are other rooms' business."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -41,7 +40,9 @@ _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class _Answer(aiohttp.ClientResponse):
-    """Keeps the peer's address: a short answer's connection is given back before anyone can ask for it (aiohttp#2205)."""
+    """Keeps the peer's address: a short answer's connection is given back before anyone can ask for it
+    (aiohttp#2205).
+    """
 
     peer: str = ""
 
@@ -60,7 +61,7 @@ class DownloadHandler:
         self._options = options
         self._table = ResolveTable(options.resolve)
         self._tls = _unverified_tls()
-        guard = AddressGuard(options.allowed_private_networks)
+        guard = AddressGuard(ip_network(network) for network in options.allowed_private_networks)
         self._public = self._session(aiohttp.AsyncResolver(), guard.socket_factory())
         self._mapped = self._session(TableResolver(self._table), lambda info: plain_socket(*info[:3]))
 

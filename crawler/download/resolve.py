@@ -19,7 +19,9 @@ class Target:
 
 
 class ResolveTable:
-    """RESOLVE: host patterns (`a.test`, `*.test`) to `address` or `address:port`. The longest pattern that fits wins."""
+    """RESOLVE: host patterns (`a.test`, `*.test`) to `address` or `address:port`. The longest pattern that fits
+    wins.
+    """
 
     def __init__(self, table: Mapping[str, str]) -> None:
         self._exact: dict[str, Target] = {}
@@ -48,7 +50,10 @@ class TableResolver(AbstractResolver):
         self._table = table
 
     async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_INET,  # noqa: ARG002 - aiohttp's signature
     ) -> list[ResolveResult]:
         """One entry, with the table's port in place of the URL's. Raises OSError for a host outside the table."""
         target = self._table.find(host)

@@ -1,4 +1,6 @@
-"""What went over the wire, kept beside Scrapy's Response in `request.meta["wire"]`: for the pace, the fetch log and the archive."""
+"""What went over the wire, kept beside Scrapy's Response in `request.meta["wire"]`: for the pace, the fetch log and
+the archive.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ META_KEY = "wire"
 class WireResponse:
     """One response as received. Times are seconds; ``started`` and ``ended`` on the monotonic clock.
 
-    ``latency`` is the time from sending to the first byte of the answer. ``body`` is as received, Content-Encoding still applied,
-    chunking undone. ``truncated`` is '' or why the body is not whole: `length` (over the limit) or `disconnect`.
-    """
+    ``latency`` is the time from sending to the first byte of the answer. ``body`` is as received, Content-Encoding
+    still applied, chunking undone. ``truncated`` is '' or why the body is not whole: `length` (over the limit) or
+    `disconnect`."""
 
     status: int
     reason: str

@@ -1,16 +1,16 @@
 """Every lease's request ends here first: its group's turn is over, and what came back is a page or an outcome.
 
-The middleware stands next to the downloader, so that nothing between them can hide an answer. Outcomes are given to the worker; the
-engine gets a marker Request in exchange, which the scheduler takes for what it is. So a retry or a redirect costs no callback, and a
-spider's errback is called when, as in Scrapy, there is nothing left to try.
-"""
+The middleware stands next to the downloader, so that nothing between them can hide an answer. Outcomes are given to
+the worker; the engine gets a marker Request in exchange, which the scheduler takes for what it is. So a retry or a
+redirect costs no callback, and a spider's errback is called when, as in Scrapy, there is nothing left to try."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Container
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.exceptions import (
@@ -91,9 +91,8 @@ class LeaseMiddleware:
             return not lost
         if self._allow_all or request.meta.get("handle_httpstatus_all"):
             return True
-        listed = request.meta.get("handle_httpstatus_list")
-        if listed is None:
-            listed = getattr(self._crawler.spider, "handle_httpstatus_list", ())
+        own = getattr(self._crawler.spider, "handle_httpstatus_list", ())
+        listed: Container[int] = request.meta.get("handle_httpstatus_list", own)
         return status in listed or status in self._allowed
 
     def _settle(self, request: Request, response: Response, visit: Visit, fetch: Fetch) -> Response | Request:
@@ -206,7 +205,8 @@ def kind_of(exception: BaseException) -> str:
 
 
 def retry_after(response: Response) -> float | None:
-    """Retry-After in seconds from now: a number, or an HTTP date in any of its three forms, read against the server's own Date.
+    """Retry-After in seconds from now: a number, or an HTTP date in any of its three forms, read against the server's
+    own Date.
 
     None when there is none or it cannot be read; a moment that has passed is 0.
     """

@@ -68,12 +68,12 @@ class LeaseOutputMiddleware:
         if visit is not None and not isinstance(exception, IgnoreRequest):
             self._worker.exhausted(visit, "callback-error")
 
-    def _item_passed(self, item: Any, response: Response | None) -> None:
+    def _item_passed(self, response: Response | None) -> None:
         visit = self._visit(response)
         if visit is not None:
             self._worker.item_ended(visit)
 
-    def _item_failed(self, item: Any, response: Response | None) -> None:
+    def _item_failed(self, response: Response | None) -> None:
         visit = self._visit(response)
         if visit is not None:
             self._worker.item_ended(visit, "pipeline-error")

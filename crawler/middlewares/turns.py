@@ -1,4 +1,5 @@
-"""Requests that pass the scheduler by, such as a spider's inline downloads, are polite too: each takes a turn in its group.
+"""Requests that pass the scheduler by, such as a spider's inline downloads, are polite too: each takes a turn in its
+group.
 
 They have no lease; `reserve` gives them a turn with a lease's deadline, and `fetched` ends it.
 """

@@ -1,4 +1,6 @@
-"""The last pipeline: a page's row is laid beside its visit, which hands it to the corpus writer once its links are answered for."""
+"""The last pipeline: a page's row is laid beside its visit, which hands it to the corpus writer once its links are
+answered for.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
-from crawler import seeds
+from crawler import seeds as seed_lines
 from crawler.errors import BadSeeds
 from crawler.extract import is_html, page, robots_directives
 from crawler.extract.document import media_type
@@ -35,7 +35,9 @@ SEED_BATCH = 500  # candidates in one call
 
 
 class BroadSpider(Spider):
-    """Crawls from seeds: `-a seeds=FILE`, `-a seeds=-` or `-a seeds=URL`; without, it works on what the frontier holds."""
+    """Crawls from seeds: `-a seeds=FILE`, `-a seeds=-` or `-a seeds=URL`; without, it works on what the frontier
+    holds.
+    """
 
     name = "broad"
     seeds: str = ""
@@ -57,7 +59,7 @@ class BroadSpider(Spider):
         batch: list[Candidate] = []
         good = added = 0
         try:
-            for seed in seeds.read(source):
+            for seed in seed_lines.read(source):
                 candidate = self._seed(seed)
                 if candidate is None:
                     continue
@@ -75,7 +77,7 @@ class BroadSpider(Spider):
             logger.error("seeds from %s hold no URL", source)
             raise CloseSpider("bad_seeds")
 
-    def _seed(self, seed: seeds.Seed) -> Candidate | None:
+    def _seed(self, seed: seed_lines.Seed) -> Candidate | None:
         try:
             if seed.fault:
                 raise Refused(seed.fault)
@@ -90,7 +92,7 @@ class BroadSpider(Spider):
         self.worker.wake()
         return sum(answer is Added.ADDED for answer in answers)
 
-    def parse(self, response: Response, **kwargs: Any) -> Iterator[PageItem]:
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[PageItem]:  # noqa: ARG002 - Scrapy's signature
         """One response: its text and links, or nothing when it is not text."""
         visit = self.worker.visit_of(response.meta.get(LEASE_KEY))
         content_type = (response.headers.get(b"Content-Type") or b"").decode("latin-1")
@@ -105,7 +107,7 @@ class BroadSpider(Spider):
             return
         yield item
 
-    def parse_page(self, response: Response, item: PageItem) -> PageItem | None:
+    def parse_page(self, response: Response, item: PageItem) -> PageItem | None:  # noqa: ARG002 - for those who override it
         """Override to change a page's item, or to leave the page out of the corpus with its links (None)."""
         return item
 

@@ -74,9 +74,8 @@ class Candidates:
     def redirected(self, url: str, lease: Lease, status: int = 302) -> Candidate:
         """The target of a redirect of ``lease``'s URL; its chain ends with the source.
 
-        What the request carried goes along, except credentials, cookies and conditions; 307 and 308 keep method and body.
-        Raises InvalidURL.
-        """
+        What the request carried goes along, except credentials, cookies and conditions; 307 and 308 keep method and
+        body. Raises InvalidURL."""
         wire = canonicalize(url)
         stored = _carried(lease.request, status)
         return Candidate(
@@ -124,10 +123,11 @@ def _carried(stored: Mapping[str, Any] | None, status: int) -> dict[str, Any] | 
 
 
 def visit_number(parent: Visit | None) -> int:
-    """The number of a deliberate re-fetch, from its place among its parent's children: the same when the parent is fetched again.
+    """The number of a deliberate re-fetch, from its place among its parent's children: the same when the parent is
+    fetched again.
 
-    0, no new visit, for requests without a parent: start requests of every worker and of every start mean the same fetch.
-    """
+    0, no new visit, for requests without a parent: start requests of every worker and of every start mean the same
+    fetch."""
     if parent is None:
         return 0
     parent.children += 1

@@ -1,4 +1,5 @@
-"""What every worker does beside fetching: show that it lives, take back what others lost, carry out what was decided, notice the end.
+"""What every worker does beside fetching: show that it lives, take back what others lost, carry out what was decided,
+notice the end.
 
 All of it may be done by anyone and repeated; periods are jittered so that workers do not do it together.
 """
@@ -96,8 +97,8 @@ class Duties:
     async def _heartbeat(self) -> None:
         """Keep the session, and give up what the frontier holds for us and we do not know.
 
-        A token counts as unknown only when two heartbeats in a row say so: the first may have crossed with its own reply.
-        """
+        A token counts as unknown only when two heartbeats in a row say so: the first may have crossed with its own
+        reply."""
         worker = self._worker
         unknown: set[bytes] = set()
         for holding in await worker.frontier.heartbeat(worker.name):
@@ -139,7 +140,9 @@ class Duties:
             await self._worker.frontier.ack([(partition, token) for partition, token, _ in pending.outbox])
 
     async def _end(self) -> None:
-        """Two passes with nothing open and unchanged transitions end the crawl; with only sealed URLs left, rotate at once."""
+        """Two passes with nothing open and unchanged transitions end the crawl; with only sealed URLs left, rotate at
+        once.
+        """
         worker = self._worker
         if not self.engine_idle() or self._intake.ready or worker.unsettled > worker.writer.unsealed:
             self._before = None

@@ -1,4 +1,6 @@
-"""The worker's cache of authorities and its verdicts on URLs, over the records that all workers share in the frontier."""
+"""The worker's cache of authorities and its verdicts on URLs, over the records that all workers share in the
+frontier.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ class Hosts:
         return self.verdict(url, now_ms)[0] is Verdict.FORBIDDEN
 
     def crawl_delay_ms(self, name: str) -> int:
-        """The Crawl-delay of an authority's rules in milliseconds; 0 when it asks for none, or for more than we keep to."""
+        """The Crawl-delay of an authority's rules in milliseconds; 0 when it asks for none, or for more than we keep
+        to.
+        """
         entry = self._cache.get(name)
         delay = entry.rules.crawl_delay(self._options.user_agent) if entry and entry.rules else None
         return int(delay * 1000) if delay is not None and delay <= self._options.crawl_delay_max else 0

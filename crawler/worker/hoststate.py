@@ -1,9 +1,9 @@
 """What is known of one authority (scheme, host, port) for all workers: its robots.txt, and when to ask for it again.
 
-RFC 9309: 2xx gives rules; 4xx allows everything (429 counts as 5xx); 5xx, time-outs and unreachable disallow everything for now and
-are asked again with back-off; redirects are followed up to five hops and then count as 4xx. A hop is not followed at once: the
-location is stored, and whoever next has the group's turn goes on from there, so that the group's delay lies between any two requests.
-"""
+RFC 9309: 2xx gives rules; 4xx allows everything (429 counts as 5xx); 5xx, time-outs and unreachable disallow
+everything for now and are asked again with back-off; redirects are followed up to five hops and then count as 4xx. A
+hop is not followed at once: the location is stored, and whoever next has the group's turn goes on from there, so that
+the group's delay lies between any two requests."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ class Robots(StrEnum):
 class HostState:
     """One authority's record. Times are milliseconds of the frontier's clock; 0 means never.
 
-    ``body`` holds the rules' text. ``location`` and ``hops`` are those of a redirect that is still to be followed. ``failures`` counts
-    unreachable answers in a row; the next attempt is not before ``next_ms``.
-    """
+    ``body`` holds the rules' text. ``location`` and ``hops`` are those of a redirect that is still to be followed.
+    ``failures`` counts unreachable answers in a row; the next attempt is not before ``next_ms``."""
 
     robots: Robots = Robots.UNKNOWN
     fetched_ms: int = 0

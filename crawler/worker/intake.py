@@ -1,8 +1,7 @@
 """Grants in: leases are asked for ahead of need, and robots.txt is looked at before a page is handed to the engine.
 
-A page whose authority's rules are missing does not wait in a slot: its lease's turn is used to ask for robots.txt, and the page goes
-back to the head of its queue. So one worker asks once for the whole fleet.
-"""
+A page whose authority's rules are missing does not wait in a slot: its lease's turn is used to ask for robots.txt,
+and the page goes back to the head of its queue. So one worker asks once for the whole fleet."""
 
 from __future__ import annotations
 

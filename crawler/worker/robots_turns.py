@@ -1,4 +1,6 @@
-"""What follows when a lease's turn was used to ask for robots.txt: the answer is stored for all workers, the page goes back."""
+"""What follows when a lease's turn was used to ask for robots.txt: the answer is stored for all workers, the page
+goes back.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """URLs pushed to `<spider>:start_urls` while the crawl runs, as users of scrapy-redis do: a list or a set.
 
-They are read, offered to the frontier, and only then removed, so that a worker that dies in between loses none; a URL that two workers
-read is one URL to the frontier.
-"""
+They are read, offered to the frontier, and only then removed, so that a worker that dies in between loses none; a URL
+that two workers read is one URL to the frontier."""
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import orjson
 
@@ -33,7 +33,7 @@ class StartUrls:
         redis = self._worker.connection.client
         kind = await redis.type(self._key)
         if kind == b"list":
-            entries: list[bytes] = await redis.lrange(self._key, 0, BATCH - 1)
+            entries: Any = await redis.lrange(self._key, 0, BATCH - 1)
         elif kind == b"set":
             entries = await redis.srandmember(self._key, BATCH)
         else:

@@ -1,10 +1,9 @@
 """One lease in this process, from its grant to its single outcome (invariant 3).
 
-    READY ── handed to the engine ──► FETCHING ── turn over ──► PARSING ── callback exhausted, items and links answered ──► settled
+    READY ── handed to the engine ──► FETCHING ── turn over ──► PARSING ── callback, items and links done ──► settled
 
-A visit is settled exactly once, as one of: document (a row waits for its seal), complete, retry, release, bury, or stale. Whoever
-settles it says so through `settle`, and every later attempt is told that it comes too late.
-"""
+A visit is settled exactly once, as one of: document (a row waits for its seal), complete, retry, release, bury, or
+stale. Whoever settles it says so through `settle`, and every later attempt is told that it comes too late."""
 
 from __future__ import annotations
 
@@ -46,10 +45,10 @@ class Turn:
 class Visit:
     """A lease and what has become of it here.
 
-    ``expires`` is the monotonic second after which its request may not be in flight. ``robots_for`` names the authority when the lease's
-    turn is used to ask for a robots.txt instead of the page, and ``turn`` a reserved one when that lies in another group. ``waiting`` counts answers and items that are not in yet;
-    ``rows`` are the page's documents, ``reason`` why it has none.
-    """
+    ``expires`` is the monotonic second after which its request may not be in flight. ``robots_for`` names the
+    authority when the lease's turn is used to ask for a robots.txt instead of the page, and ``turn`` a reserved one
+    when that lies in another group. ``waiting`` counts answers and items that are not in yet; ``rows`` are the page's
+    documents, ``reason`` why it has none."""
 
     lease: Lease
     expires: float

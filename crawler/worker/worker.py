@@ -1,8 +1,7 @@
 """The worker: everything one process has open, and the outcomes of its visits.
 
-All methods that settle a visit are plain calls from the event loop: they decide at once, send in the background (joined with others in the
-batcher) and count. Nothing here waits for Redis on the engine's path.
-"""
+All methods that settle a visit are plain calls from the event loop: they decide at once, send in the background
+(joined with others in the batcher) and count. Nothing here waits for Redis on the engine's path."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,8 @@ MARGIN = 5.0  # seconds before a lease's end at which its request must be over
 class Worker:
     """One process's share of the crawl. ``open`` before anything else, ``close`` at the end.
 
-    ``wake`` is called when something may be handed to the engine; ``stopped`` with a reason when the crawl cannot go on here.
-    ``count`` adds to a statistic, named area/metric/detail.
-    """
+    ``wake`` is called when something may be handed to the engine; ``stopped`` with a reason when the crawl cannot go
+    on here. ``count`` adds to a statistic, named area/metric/detail."""
 
     connection: Connection
     frontier: Frontier
@@ -69,8 +68,8 @@ class Worker:
         self.visits: dict[bytes, Visit] = {}
         self.snapshot: Snapshot | None = None
         self.wake: Callable[[], None] = lambda: None
-        self.stopped: Callable[[str], None] = lambda reason: None
-        self.count: Callable[[str, int], None] = lambda name, by: None
+        self.stopped: Callable[[str], None] = _nothing
+        self.count: Callable[[str, int], None] = _nothing
         self.opened = False
         self.candidates = Candidates(options)
         self.closing_by = 0.0
@@ -181,7 +180,7 @@ class Worker:
         """What the frontier is told when the turn ends: age, delay, the group's new pace."""
         pace = policy.Pace.unpack(visit.lease.pace)
         if crawl_delay_ms > pace.crawl_delay_ms:
-            pace = policy.replace(pace, crawl_delay_ms=crawl_delay_ms)
+            pace = replace(pace, crawl_delay_ms=crawl_delay_ms)
         response = policy.Response(
             now_ms=self.now_ms(),
             latency=fetch.latency,
@@ -359,7 +358,9 @@ class Worker:
         self._finish_if_ready(visit)
 
     def _finish_if_ready(self, visit: Visit) -> None:
-        """Settle a visit whose callback, items and links are all answered for (invariant 6: links first, then the row)."""
+        """Settle a visit whose callback, items and links are all answered for (invariant 6: links first, then the
+        row).
+        """
         if visit.settled or not visit.exhausted or visit.waiting or not visit.turn_over:
             return
         if visit.stale:
@@ -384,7 +385,9 @@ class Worker:
     # Background
 
     def _follow(self, call: Callable[[], Awaitable[Any]], then: Callable[[Any], None]) -> None:
-        """Make ``call`` until the frontier answers, then pass the answer on. An outage is said once; what we hold is kept meanwhile."""
+        """Make ``call`` until the frontier answers, then pass the answer on. An outage is said once; what we hold is
+        kept meanwhile.
+        """
         task = asyncio.ensure_future(self._answer(call))
         self._background.add(task)
 
@@ -425,6 +428,10 @@ class Worker:
             self._said.discard(topic)
             return True
         return False
+
+
+def _nothing(*_: object) -> None:
+    """Before the scheduler has said whom to tell."""
 
 
 def visit_reason(visit: Visit) -> str:
