@@ -63,15 +63,12 @@ class Publisher:
 
         Raises FrontierUnavailable, SinkError, SpoolError or CorruptSegment; the call may be repeated.
         """
-        try:
-            decided = await self._frontier.decision(segment.name) or await self._decide(segment)
-            if decided is not None:
-                decided = await self.carry(segment.name, decided)
-            await self._sealer.give_back(segment)
-            if decided is None or decided.decision is Decision.ABORTED:
-                await asyncio.to_thread(self._store_fetchlog, segment)
-        except OSError as error:
-            raise SpoolError(f"{segment.directory}: cannot read segment {segment.name}: {error}") from error
+        decided = await self._frontier.decision(segment.name) or await self._decide(segment)
+        if decided is not None:
+            decided = await self.carry(segment.name, decided)
+        await self._sealer.give_back(segment)
+        if decided is None or decided.decision is Decision.ABORTED:
+            await asyncio.to_thread(self._store_fetchlog, segment)
         return decided.decision if decided else None
 
     async def give_up(self, segment: Segment) -> None:
@@ -110,7 +107,7 @@ class Publisher:
                 continue
             try:
                 await self.carry(segment, decided)
-            except SinkError as error:
+            except (SinkError, CorruptSegment) as error:
                 if segment not in self._unreachable:
                     self._unreachable.add(segment)
                     log.warning("segment %s is decided, its objects cannot be shown from here: %s", segment, error)
@@ -176,9 +173,12 @@ class Publisher:
         )
 
     def _put(self, segment: Segment, part: Part, path: Path, totals: Totals) -> ObjectEntry:
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            size = file.tell()
+        try:
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                size = file.tell()
+        except OSError as error:
+            raise SpoolError(f"{path}: {error.strerror or error}") from error
         if size != totals.size:
             raise CorruptSegment(f"{path} has {size} bytes, its journal says {totals.size}")
         key = part.key(segment.name, digest)

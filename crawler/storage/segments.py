@@ -24,7 +24,7 @@ from crawler.errors import CorruptSegment, SpoolError
 from crawler.storage.journal import JOURNAL, Commit, Extent, Part, Row, pack, read_journal
 
 COMPRESS_LEVEL: Final = 2
-"""ISA-L's level 2: a tenth smaller than its level 1 at the same speed on text."""
+"""Of ISA-L's. Documents of 5 kB text take 18 us each and get 13 % larger than by zlib's level 6, which takes 317 us."""
 
 
 @dataclass(slots=True)
@@ -100,8 +100,11 @@ class Segment:
 
     def commits(self) -> Iterator[Commit]:
         """Every group commit, oldest first. Raises SpoolError when the journal cannot be read."""
-        for _, commit in read_journal(self.journal, self.journal_bytes):
-            yield commit
+        try:
+            for _, commit in read_journal(self.journal, self.journal_bytes):
+                yield commit
+        except OSError as error:
+            raise SpoolError(f"{self.journal}: {error.strerror or error}") from error
 
     def lost(self) -> bool:
         """Whether any of the segment's files is gone."""

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
@@ -149,8 +149,9 @@ class DirectorySink:
     def _sweep_temporaries(self) -> None:
         with _said(self._staging):
             for path in (self._staging / "tmp").glob("*"):
-                if path.stat().st_mtime < time.time() - _TEMPORARY_AGE:
-                    path.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):  # its writer has just moved it to its place
+                    if path.stat().st_mtime < time.time() - _TEMPORARY_AGE:
+                        path.unlink()
 
     def _write(self, path: Path, data: bytes) -> None:
         temporary = self._temporary()

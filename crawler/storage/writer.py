@@ -154,7 +154,7 @@ class CorpusWriter:
 
     @property
     def full(self) -> bool:
-        """Whether no more pages should be fetched for now: the spool has reached its size, or cannot be written."""
+        """Whether no more should be fetched for now: the spool has its size, or rows cannot be written or sealed."""
         return self.spool_bytes >= self._spool_max_bytes or self._committer.failure is not None
 
     @property

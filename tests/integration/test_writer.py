@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import redis.asyncio
 
 from crawler.errors import BadInput, FrontierUnavailable, ProtocolError, SinkError, SpoolError
-from crawler.frontier import Answer, Frontier
+from crawler.frontier import Answer
+from crawler.frontier.model import Model
 from crawler.options import Options
 from crawler.storage import CorpusWriter, DirectorySink, fetch_entry
 from crawler.storage.verify import stats
@@ -23,16 +23,12 @@ from tests.support.poll import until_async
 
 
 @pytest.fixture
-async def corpus(redis_client: redis.asyncio.Redis, tmp_path: Path) -> AsyncIterator[Corpus]:
-    clock = VirtualClock()
-    options = Options(crawl_id=CRAWL, frontier_partitions=3, download_delay=0.0)
-    frontier = await Frontier.open(redis_client, options, clock=clock, sleep=clock.sleep)
-    corpus = Corpus(tmp_path, frontier)
+async def corpus(tmp_path: Path) -> AsyncIterator[Corpus]:
+    corpus = Corpus(tmp_path, Model(Options(crawl_id=CRAWL, frontier_partitions=3, download_delay=0.0)))
     await corpus.add(urls(6))
     yield corpus
     for writer in list(corpus.workers):
         corpus.kill(writer)
-    await frontier.close()
 
 
 def documents_on_disk(corpus: Corpus) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from crawler.frontier import Answer, Candidate, Frontier, Lease, Wire
+from crawler.frontier.model import Model
 from crawler.hosts import politeness_group
 from crawler.storage import CorpusWriter, DirectorySink, document, fetch_entry
 from crawler.storage.manifests import Manifest
@@ -80,7 +81,7 @@ class _Watched:
 class Corpus:
     """A directory with an output and spools, and workers that write there through one frontier."""
 
-    def __init__(self, root: Path, frontier: Frontier) -> None:
+    def __init__(self, root: Path, frontier: Frontier | Model) -> None:
         self.root = root
         self.output = root / "out"
         self.spools = root / "spool"

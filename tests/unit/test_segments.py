@@ -7,6 +7,8 @@ import gzip
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -222,11 +224,10 @@ def test_a_spool_in_use_is_not_adopted_and_a_left_one_is(tmp_path: Path) -> None
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
-    child = os.fork()
-    if not child:
-        Spool.open(tmp_path, "c", "w-1")
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+    code = "import os, sys, pathlib; from crawler.storage.spool import Spool; "
+    code += "Spool.open(pathlib.Path(sys.argv[1]), 'c', 'w-1'); os.kill(os.getpid(), 9)"
+    died = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2], check=False)
+    assert died.returncode == -signal.SIGKILL
     [found] = Spool.adoptable(tmp_path, "c")
     assert found.segments() == []
     found.close()
