@@ -281,10 +281,14 @@ class Frontier(Operators, Segments, Durability):
 def _runs(chosen: Sequence[int], candidates: Sequence[Candidate], bands: int) -> tuple[list[int], list[Argument]]:
     """The order in which candidates are sent, and the arguments of add.lua: runs of one group, band and form."""
     sorted_runs: dict[tuple[str, int, bool], list[int]] = {}
+    met: set[tuple[int, bool]] = set()
     for i in chosen:
         candidate = candidates[i]
         chain = candidate.chain
         again = bool(chain) and candidate.key in chain and len(chain) <= policy.MAX_HOPS
+        if (candidate.key, again) in met:  # the first counts, whichever run comes first; the others are SEEN
+            continue
+        met.add((candidate.key, again))
         if not 0 <= candidate.band < bands:
             raise BadInput(f"band {candidate.band} of {candidate.url!r}: there are {bands}")
         sorted_runs.setdefault((candidate.group, candidate.band, again), []).append(i)
