@@ -28,6 +28,7 @@ from crawler.frontier import policy
 from crawler.requests import LEASE_KEY, SETTLED_KEY
 from crawler.urls import redirect_target
 from crawler.worker import Fetch, Visit, worker_of
+from crawler.worker.outcomes import status_kind
 from crawler.worker.robots_turns import robots_answered, robots_failed
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class LeaseMiddleware:
             self._worker.fetched(visit, fetch)
             return response
         else:
-            self._worker.complete(visit, answer_kind(status), fetch)
+            self._worker.complete(visit, status_kind(status), fetch)
         return SETTLED
 
     def _fail(self, request: Request, response: Response, visit: Visit, fetch: Fetch) -> Response | Request:
@@ -181,17 +182,6 @@ def fetch_of(request: Request, response: Response) -> Fetch:
 def has_errback(request: Request) -> bool:
     """Whether the spider named an errback (the scheduler wraps it; see Scheduler)."""
     return bool(getattr(request.errback, "spider_errback", None))
-
-
-def answer_kind(status: int) -> str:
-    """The kind of an answer that is final and no page."""
-    if status == 404:
-        return "not-found"
-    if status == 410:
-        return "gone"
-    if status == 304:
-        return "not-modified"
-    return "http-4xx" if 400 <= status < 500 else "http-error"
 
 
 def kind_of(exception: BaseException) -> str:

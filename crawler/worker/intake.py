@@ -24,6 +24,7 @@ from crawler.worker.worker import Worker
 logger = logging.getLogger(__name__)
 
 POLL = 0.5  # seconds between looks at an idle frontier, at most
+LEAST_TIME = 0.5  # seconds; a lease with less time left is not worth a request
 LEAST_WAIT = 0.002  # seconds; a due time is not asked for again sooner
 
 
@@ -51,7 +52,7 @@ class Intake:
         """The next visit whose lease still leaves time for its request; others go back."""
         while self.ready:
             visit = self.ready.popleft()
-            if self._worker.time_left(visit) > 1.0:
+            if self._worker.time_left(visit) > LEAST_TIME:
                 return visit
             self._worker.release(visit)
         return None
@@ -71,7 +72,7 @@ class Intake:
         wait = 0.0
         while not self._stopping:
             await self._pause(wait)
-            if self._stopping or self.paused or self.room <= len(self.ready) or self._worker.writer.full:
+            if self.paused or self.room <= len(self.ready) or self._worker.writer.full:
                 wait = POLL
                 continue
             try:
@@ -130,7 +131,7 @@ class Intake:
             worker.say_once(f"slow {visit.lease.group}", "group %s is skipped: %s", visit.lease.group, rule)
             worker.complete(visit, "crawl-delay")
         elif verdict is Verdict.UNREACHABLE:
-            worker.retry(visit, "robots-unreachable")
+            worker.release(visit, not_before_ms=worker.hosts.state(authority(visit.lease.url)).next_ms)
         else:
             await self._ask_robots(visit)
 

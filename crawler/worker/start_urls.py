@@ -41,7 +41,7 @@ class StartUrls:
         await self._worker.frontier.add([made for entry in entries if (made := self._candidate(entry)) is not None])
         for entry in entries:
             if kind == b"list":
-                await redis.lrem(self._key, 1, entry)  # type: ignore[arg-type]
+                await redis.lrem(self._key, 1, entry)
             else:
                 await redis.srem(self._key, entry)
         self._worker.count("frontier/pushed", len(entries))
