@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
-from urllib.parse import urlsplit
 
 from crawler.frontier.states import State
 from crawler.options import Options
@@ -314,11 +313,11 @@ def priority(found: Found, group: Pace, bands: int) -> int:
         return 0
     if found.origin in ("redirect", "sitemap"):
         return min(1, bands - 1)
-    parts = urlsplit(found.url)
-    segments = [segment for segment in parts.path.split("/") if segment]
+    address, _, query = found.url.partition("?")
+    segments = [segment for segment in address.split("/")[3:] if segment]
     cost = max(0, found.depth - 1) + len(segments) // 3 + 2 * (len(segments) - len(set(segments)))
-    if parts.query:
-        cost += 1 + parts.query.count("&")
+    if query:
+        cost += 1 + query.count("&")
     if group.fetched > 1000:
         cost += 1
     band = 1 if cost <= 2 else 2 if cost <= 5 else 3

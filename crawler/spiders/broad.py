@@ -121,9 +121,9 @@ class BroadSpider(Spider):
             links = [] if "nofollow" in directives else [link for link in links if not link.nofollow]
         candidates: list[Candidate] = []
         if visit is not None:
-            candidates, refused = self.worker.candidates.from_links(links, visit.lease)
-            for reason, count in refused.items():
-                self.worker.count(f"links/refused/{reason}", count)
+            candidates, left_out = self.worker.candidates.from_links(links, visit.lease, self.worker.known)
+            for reason, count in left_out.items():
+                self.worker.count("frontier/seen" if reason == "seen" else f"links/refused/{reason}", count)
         index = not (options.obey_noindex and "noindex" in directives)
         if visit is not None and not index:
             visit.reason = "filtered"

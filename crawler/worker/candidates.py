@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import xxhash
 
-from crawler.errors import BadSetting, InvalidURL, LonglineError
+from crawler.errors import BadSetting, LonglineError
 from crawler.extract import Link
 from crawler.frontier import Candidate, Lease, policy
 from crawler.frontier.records import candidate_key
@@ -37,39 +38,47 @@ class Candidates:
         self._scope = Scope(url_length=options.urllength_limit, depth=options.depth_limit)
         self._priority = _load(options.frontier_priority)
 
-    def from_url(self, url: str, *, depth: int, origin: str, band: int | None = None, parent: str = "") -> Candidate:
+    def from_url(
+        self, url: str, *, depth: int, origin: str, band: int | None = None, key: int | None = None
+    ) -> Candidate:
         """A candidate for a plain GET of ``url``, in wire form. Raises InvalidURL, Refused."""
         reason = self._scope.reason(url, depth)
         if reason:
             raise Refused(reason)
         return Candidate(
             url=url,
-            key=fingerprint(url, self._dropped),
+            key=fingerprint(url, self._dropped) if key is None else key,
             group=politeness_group(url, self._options.politeness_key),
             band=self._band(url, depth, origin) if band is None else min(band, self._options.frontier_bands - 1),
             depth=depth,
-            parent=parent,
         )
 
     def _band(self, url: str, depth: int, origin: str) -> int:
         found = policy.Found(url, depth, origin)
         return self._priority(found, policy.Pace(), self._options.frontier_bands)  # type: ignore[no-any-return]
 
-    def from_links(self, links: Iterable[Link], lease: Lease) -> tuple[list[Candidate], dict[str, int]]:
-        """Candidates of a page's links, and how many were refused by reason."""
+    def from_links(
+        self, links: Iterable[Link], lease: Lease, known: Callable[[int], bool]
+    ) -> tuple[list[Candidate], dict[str, int]]:
+        """Candidates of a page's links, and how many were left out by reason. ``known``: the frontier has that key.
+
+        What is known is left out before anything else is asked of it: on most pages that is nearly every link.
+        """
         depth = lease.depth + 1
         found: list[Candidate] = []
-        refused: dict[str, int] = {}
+        left_out: Counter[str] = Counter()
         for link in links:
+            key = fingerprint(link.url, self._dropped)
+            if known(key):
+                left_out["seen"] += 1
+                continue
             try:
-                found.append(self.from_url(link.url, depth=depth, origin="link"))
+                found.append(self.from_url(link.url, depth=depth, origin="link", key=key))
             except Refused as error:
-                refused[error.reason] = refused.get(error.reason, 0) + 1
-            except InvalidURL:
-                refused["invalid-url"] = refused.get("invalid-url", 0) + 1
+                left_out[error.reason] += 1
             if len(found) >= self._options.links_per_page_max > 0:
                 break
-        return found, refused
+        return found, left_out
 
     def redirected(self, url: str, lease: Lease, status: int = 302) -> Candidate:
         """The target of a redirect of ``lease``'s URL; its chain ends with the source.
@@ -80,7 +89,7 @@ class Candidates:
         stored = _carried(lease.request, status)
         return Candidate(
             url=wire,
-            key=candidate_key(fingerprint(wire, self._dropped), key_parts(stored), lease.visit),
+            key=candidate_key(fingerprint(wire, self._dropped), stored, lease.visit),
             group=politeness_group(wire, self._options.politeness_key),
             band=self._band(wire, lease.depth, "redirect"),
             depth=lease.depth,
@@ -96,14 +105,8 @@ class Candidates:
         """A candidate for a stored request. Raises InvalidURL, Refused."""
         wire = canonicalize(url)
         plain = self.from_url(wire, depth=depth, origin="seed" if seed else "link")
-        key = candidate_key(plain.key, key_parts(stored), visit)
+        key = candidate_key(plain.key, stored, visit)
         return replace(plain, key=key, visit=visit, request=stored)
-
-
-def key_parts(stored: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The parts of a stored request that make it another resource than a GET of its URL: method and body."""
-    parts = {name: stored[name] for name in ("method", "body") if name in stored} if stored else {}
-    return parts or None
 
 
 _NEVER_CARRIED = ("authorization", "proxy-authorization", "cookie", "host", "if-")
