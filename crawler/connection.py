@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 SOCKET_TIMEOUT = 10.0  # seconds without an answer after which a call counts as lost
 CONNECT_TIMEOUT = 5.0  # seconds
+MAX_CONNECTIONS = 32  # sockets of one worker; a call waits for a free one
 INTSET_ENTRIES = 512  # members of a seen-set bucket that must still be packed as an intset
 
 # Ours, whatever REDIS_PARAMS says: scripts answer bytes, and nothing but the frontier repeats a call.
@@ -134,8 +135,14 @@ def _to_url(options: Options) -> Connection:
 
 
 def _client(url: str, params: dict[str, Any]) -> Redis:
-    defaults = {"socket_timeout": SOCKET_TIMEOUT, "socket_connect_timeout": CONNECT_TIMEOUT}
-    return Redis.from_url(url, **{**defaults, **params}, decode_responses=False, retry=Retry(NoBackoff(), 0))
+    defaults = {
+        "socket_timeout": SOCKET_TIMEOUT,
+        "socket_connect_timeout": CONNECT_TIMEOUT,
+        "max_connections": MAX_CONNECTIONS,
+        "timeout": None,
+    }
+    merged = {**defaults, **params, "decode_responses": False, "retry": Retry(NoBackoff(), 0)}
+    return Redis.from_pool(BlockingConnectionPool.from_url(url, **merged))
 
 
 def _address(arguments: dict[str, Any]) -> str:

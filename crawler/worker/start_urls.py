@@ -6,7 +6,6 @@ that two workers read is one URL to the frontier."""
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import orjson
 
@@ -30,20 +29,17 @@ class StartUrls:
 
     async def take(self) -> None:
         """Offer up to BATCH pushed URLs. An entry that is no URL is named in the log and removed."""
-        redis = self._worker.connection.client
-        kind = await redis.type(self._key)
+        command = self._worker.frontier.link.command
+        kind = await command("TYPE", self._key)
         if kind == b"list":
-            entries: Any = await redis.lrange(self._key, 0, BATCH - 1)
+            entries: list[bytes] = await command("LRANGE", self._key, 0, BATCH - 1)
         elif kind == b"set":
-            entries = await redis.srandmember(self._key, BATCH)
+            entries = await command("SRANDMEMBER", self._key, BATCH)
         else:
             return
         await self._worker.frontier.add([made for entry in entries if (made := self._candidate(entry)) is not None])
         for entry in entries:
-            if kind == b"list":
-                await redis.lrem(self._key, 1, entry)
-            else:
-                await redis.srem(self._key, entry)
+            await command(*(("LREM", self._key, 1, entry) if kind == b"list" else ("SREM", self._key, entry)))
         self._worker.count("frontier/pushed", len(entries))
         self._worker.wake()
 
