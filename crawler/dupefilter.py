@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from scrapy.dupefilters import BaseDupeFilter
 
 from crawler.errors import InvalidURL
-from crawler.urls import fingerprint
 from crawler.worker import worker_of
 
 if TYPE_CHECKING:
@@ -38,6 +37,6 @@ class FrontierDupeFilter(BaseDupeFilter):
         if request.method != "GET" or request.body:
             return False
         try:
-            return self._worker.known(fingerprint(request.url))
+            return self._worker.known(self._worker.candidates.key(request.url))
         except InvalidURL:
             return False

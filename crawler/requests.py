@@ -15,6 +15,7 @@ from scrapy import Request
 
 from crawler.errors import NotSerialisable
 from crawler.frontier import Lease
+from crawler.options import Options
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -28,11 +29,25 @@ PARENT_KEY = "lease_parent"
 SETTLED_KEY = "lease_settled"
 """request.meta: marks the Request that a middleware gives back to the engine once the lease has its outcome."""
 
+TURN_KEY = "lease_turn"
+"""request.meta: the turn that an inline download has taken, while it is under way."""
+
+TIMEOUT_KEY = "lease_timeout"
+"""request.meta: seconds that the lease leaves for the request; a `download_timeout` beside it is the spider's own."""
+
+CUT_KEY = "cut_body"
+"""request.meta: a body over its limit is cut off even when its length was declared."""
+
+SLOT = "frontier"
+"""Scrapy's downloader slot for every request: one for all, without delay or limit, since the frontier paces."""
+
 _TRANSIENT = frozenset(
     {
         LEASE_KEY,
         PARENT_KEY,
         SETTLED_KEY,
+        TURN_KEY,
+        TIMEOUT_KEY,
         "wire",
         "depth",
         "download_slot",
@@ -48,22 +63,23 @@ _TRANSIENT = frozenset(
 )
 
 
-def stored_form(request: Request, spider: Spider) -> dict[str, Any] | None:
+def stored_form(request: Request, spider: Spider, defaults: Mapping[bytes, list[bytes]]) -> dict[str, Any] | None:
     """What must be stored of ``request`` besides its URL, as JSON-able values; None for a plain GET.
 
-    Raises NotSerialisable.
+    ``defaults`` are headers that every request gets again when it is sent. Raises NotSerialisable.
     """
     stored: dict[str, Any] = {}
     if request.method != "GET":
         stored["method"] = request.method
-    if request.headers:
+    headers = {name: values for name, values in request.headers.items() if defaults.get(name) != values}
+    if headers:
         stored["headers"] = {
-            name.decode("latin-1"): [value.decode("latin-1") for value in values]
-            for name, values in request.headers.items()
+            name.decode("latin-1"): [value.decode("latin-1") for value in values] for name, values in headers.items()
         }
     if request.body:
         stored["body"] = base64.b64encode(request.body).decode("ascii")
-    for name, function in (("callback", request.callback), ("errback", request.errback)):
+    errback = getattr(request.errback, "spider_errback", request.errback)  # of a request that was leased before
+    for name, function in (("callback", request.callback), ("errback", errback)):
         if function is not None:
             stored[name] = _method_name(spider, name, function, request)
     for name, value in (
@@ -106,9 +122,21 @@ def _is_json(value: Any) -> bool:
     return True
 
 
+def robots_meta(options: Options) -> dict[str, Any]:
+    """request.meta of a request for a robots.txt: what is too long is cut, whatever is said of its length."""
+    return {
+        "download_slot": SLOT,
+        "download_maxsize": options.robots_maxsize,
+        CUT_KEY: True,
+        "verbatim_url": True,
+        "dont_obey_robotstxt": True,
+    }
+
+
 def to_request(lease: Lease, spider: Spider, timeout: float) -> Request:
-    """The Request of a lease. ``timeout`` is its download_timeout in seconds. The URL is sent as stored, not
-    rewritten.
+    """The Request of a lease, which leaves it ``timeout`` seconds. The URL is sent as stored, not rewritten.
+
+    Raises NotSerialisable when the spider has lost a method that the request names.
     """
     stored = lease.request or {}
     meta = dict(stored.get("meta", {}))
@@ -117,8 +145,8 @@ def to_request(lease: Lease, spider: Spider, timeout: float) -> Request:
             LEASE_KEY: lease.token.hex(),
             "depth": lease.depth,
             "verbatim_url": True,
-            "download_slot": "frontier",
-            "download_timeout": timeout,
+            "download_slot": SLOT,
+            TIMEOUT_KEY: timeout,
         }
     )
     if not stored:

@@ -7,20 +7,30 @@ batcher). When leases arrive the engine is woken; it would otherwise look again 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.exceptions import CloseSpider
+from scrapy.http import Headers
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from crawler.errors import InvalidURL, LonglineError, NotSerialisable
-from crawler.middlewares.lease import kind_of
-from crawler.requests import LEASE_KEY, PARENT_KEY, SETTLED_KEY, stored_form, to_request
+from crawler.middlewares.output import Errback
+from crawler.requests import (
+    LEASE_KEY,
+    PARENT_KEY,
+    SETTLED_KEY,
+    SLOT,
+    TIMEOUT_KEY,
+    robots_meta,
+    stored_form,
+    to_request,
+)
 from crawler.worker import Visit, worker_of
 from crawler.worker.candidates import Refused, visit_number
 from crawler.worker.duties import Duties
@@ -30,16 +40,13 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.dupefilters import BaseDupeFilter
+    from scrapy.settings import BaseSettings
     from twisted.internet.defer import Deferred
-    from twisted.python.failure import Failure
 
     from crawler.frontier import Candidate
     from crawler.worker import Worker
 
 logger = logging.getLogger(__name__)
-
-SLOT = "frontier"
-"""Scrapy's downloader slot for leased requests: one for all, without delay or limit, since the frontier paces."""
 
 
 class Scheduler(BaseScheduler):
@@ -52,6 +59,7 @@ class Scheduler(BaseScheduler):
         self._crawler = crawler
         self._dupefilter = dupefilter
         self._stats = crawler.stats
+        self._default_headers = _default_headers(crawler.settings)
         self._tasks: list[asyncio.Task[None]] = []
         self._ending: asyncio.Future[None] | None = None
         self._spider: Spider
@@ -76,6 +84,7 @@ class Scheduler(BaseScheduler):
         worker.count = self._count
         worker.wake = self._wake
         worker.stopped = self._stop
+        worker.leaving = self._closing
         try:
             await worker.open()
         except LonglineError as error:
@@ -132,14 +141,7 @@ class Scheduler(BaseScheduler):
         return request
 
     def _robots_request(self, visit: Visit, timeout: float) -> Request:
-        meta = {
-            LEASE_KEY: visit.lease.token.hex(),
-            "download_timeout": timeout,
-            "download_slot": SLOT,
-            "download_maxsize": self.worker.options.robots_maxsize,
-            "verbatim_url": True,
-            "dont_obey_robotstxt": True,
-        }
+        meta = {**robots_meta(self.worker.options), LEASE_KEY: visit.lease.token.hex(), TIMEOUT_KEY: timeout}
         return Request(visit.robots_url, callback=NO_CALLBACK, meta=meta, errback=Errback(self.worker, visit, None))
 
     def enqueue_request(self, request: Request) -> bool:
@@ -175,22 +177,28 @@ class Scheduler(BaseScheduler):
     def _candidate(self, request: Request, parent: Visit | None) -> Candidate:
         return self.worker.candidates.from_stored(
             request.url,
-            stored_form(request, self._spider),
-            depth=int(request.meta.get("depth", 0)),
+            stored_form(request, self._spider, self._default_headers),
+            depth=int(request.meta.get("depth", parent.lease.depth + 1 if parent else 0)),
             seed=parent is None,
             visit=visit_number(parent) if request.dont_filter else 0,
         )
 
     def _given_back(self, request: Request, visit: Visit) -> bool:
-        """A downloader middleware of the user's returned a Request in place of a response: a retry, or a redirect of
-        its own.
+        """A downloader middleware of the user's returned a Request in place of a response: the same one is a retry,
+        another a redirect.
         """
-        worker = self.worker
-        target = worker.candidates.redirected(request.url, visit.lease)
-        if target.key == visit.lease.key:
+        worker, lease = self.worker, visit.lease
+        try:
+            stored = stored_form(request, self._spider, self._default_headers)
+            target = worker.candidates.redirected(request.url, lease, stored)
+        except (Refused, InvalidURL, NotSerialisable) as error:
+            logger.error("a request given back by a middleware is refused: %s", error)
+            worker.complete(visit, "filtered", visit.fetch)
+            return False
+        if target.key == lease.key and without_priority(stored) == without_priority(lease.request):
             worker.retry(visit, "bad-response", visit.fetch)
         else:
-            worker.complete(visit, "redirect", visit.fetch, target)
+            worker.redirect(visit, visit.fetch, target)
         return True
 
     # The engine's side
@@ -233,21 +241,12 @@ class Scheduler(BaseScheduler):
         await self.worker.close(purge=reason == "finished" and not self.worker.options.scheduler_persist)
 
 
-class Errback:
-    """Stands before the spider's own errback: a failure that no middleware of ours has seen still ends the lease."""
+def _default_headers(settings: BaseSettings) -> dict[bytes, list[bytes]]:
+    """What Scrapy's own middlewares put into every request."""
+    given = {name: value for name, value in settings.getdict("DEFAULT_REQUEST_HEADERS").items() if value is not None}
+    return dict(Headers({**given, "User-Agent": settings["USER_AGENT"]}).items())
 
-    def __init__(self, worker: Worker, visit: Visit, spider_errback: Any) -> None:
-        self._worker = worker
-        self._visit = visit
-        self.spider_errback = spider_errback
-        functools.update_wrapper(self, spider_errback or Errback.__call__)
 
-    def __call__(self, failure: Failure) -> Any:
-        """Settle the visit where nothing has, then let the spider have its say."""
-        visit, error = self._visit, failure.value
-        ignored = isinstance(error, IgnoreRequest)
-        if not visit.settled and ignored and not visit.turn_over:
-            self._worker.complete(visit, "filtered")
-        elif not visit.settled and not ignored:
-            self._worker.exhausted(visit, kind_of(error) if error else "bad-response")
-        return self.spider_errback(failure) if self.spider_errback else failure
+def without_priority(stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a stored request asks for; Scrapy's own retries lower its priority."""
+    return {name: value for name, value in (stored or {}).items() if name != "priority"}

@@ -1,7 +1,8 @@
-"""Content-Encoding undone while the bytes come in, never beyond a limit: a small reply may not become a large page.
+"""Content-Encoding undone within a limit: a small reply may not become a large page.
 
 Codings are those of RFC 9110 8.4.1: gzip (x-gzip), deflate (zlib or raw, as servers send it), br and zstd, in any
-order of several."""
+order of several.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +15,11 @@ import zstandard
 
 ACCEPTED = "gzip, deflate, br, zstd"
 MAX_CODINGS = 4
+STEP = 1024
+"""Bytes of coded input that are decoded at once, so that a bomb is noticed after a bounded step: zstd's best ratio is
+about 1:32,768, which makes 32 MB of one step."""
+ZSTD_WINDOW = 8 * 1024**2
+"""Bytes; what RFC 9659 allows in a response."""
 
 
 class DecodeFailed(Exception):
@@ -23,6 +29,11 @@ class DecodeFailed(Exception):
 class _Decoder(Protocol):
     def feed(self, data: bytes, limit: int) -> bytes:
         """Decode ``data``, giving at most about ``limit`` bytes."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether the coded data has come to its end."""
         ...
 
 
@@ -35,16 +46,20 @@ class _Zlib:
         self._started = False
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        if not self._started and data and self._wbits == zlib.MAX_WBITS and data[0] & 0x0F != 8:
+        if not self._started and self._wbits == zlib.MAX_WBITS and data[0] & 0x0F != 8:
             self._wbits = -zlib.MAX_WBITS
             self._inner = zlib.decompressobj(self._wbits)
-        self._started = self._started or bool(data)
-        out = self._inner.decompress(data, limit)
+        self._started = True
+        out = self._inner.decompress(self._inner.unconsumed_tail + data, limit)
         while self._inner.eof and self._inner.unused_data.startswith(b"\x1f\x8b") and len(out) < limit:
             rest = self._inner.unused_data
             self._inner = zlib.decompressobj(self._wbits)
             out += self._inner.decompress(rest, limit - len(out))
         return out
+
+    @property
+    def ended(self) -> bool:
+        return self._inner.eof
 
 
 class _Brotli:
@@ -52,24 +67,26 @@ class _Brotli:
         self._inner = brotli.Decompressor()
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        return bytes(self._inner.process(data, output_buffer_limit=limit))
+        out = bytes(self._inner.process(data, output_buffer_limit=limit))
+        while not self._inner.can_accept_more_data() and len(out) < limit:
+            out += self._inner.process(b"", output_buffer_limit=limit - len(out))
+        return out
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._inner.is_finished())
 
 
 class _Zstd:
-    """Frames are decoded in slices of the input so that a bomb is noticed after a bounded step."""
-
-    STEP = 1024  # zstd's best ratio is about 1:32768, so one slice gives at most some 32 MB
-
     def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+        self._inner = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
 
-    def feed(self, data: bytes, limit: int) -> bytes:
-        out = bytearray()
-        for start in range(0, len(data), self.STEP):
-            if self._inner.eof or len(out) > limit:
-                break
-            out += self._inner.decompress(data[start : start + self.STEP])
-        return bytes(out)
+    def feed(self, data: bytes, limit: int) -> bytes:  # noqa: ARG002 - STEP bounds what one call gives
+        return b"" if self._inner.eof else self._inner.decompress(data)
+
+    @property
+    def ended(self) -> bool:
+        return self._inner.eof
 
 
 def _decoder(coding: str) -> _Decoder | None:
@@ -94,30 +111,45 @@ def codings(headers: Iterable[bytes]) -> list[str]:
     return [name for part in names if (name := part.strip()) and name != "identity"]
 
 
-def decode(body: bytes, applied: list[str], limit: int) -> tuple[bytes, bool]:
-    """Undo ``applied`` (last one first), giving at most ``limit`` bytes and whether more was there.
+def decode(body: bytes, applied: list[str], limit: int) -> tuple[bytes, str]:
+    """Undo ``applied`` (last one first), giving at most ``limit`` bytes and why that is not all: `length` (more was
+    there), `coding` (the coded data breaks off), '' when it is.
 
-    A body that does not even begin as its coding says is taken as it is: servers that label a plain page do exist.
-    Raises DecodeFailed when the coding is unknown, nested too deep, or the data breaks before anything was decoded.
+    A body that is plainly text is taken as it is: servers that label a page falsely do exist. Raises DecodeFailed
+    when a coding is unknown, there are too many, or the data breaks before anything was decoded.
     """
     if len(applied) > MAX_CODINGS:
         raise DecodeFailed(f"{len(applied)} content codings")
-    over = False
+    cut = ""
     for coding in reversed(applied):
         decoder = _decoder(coding)
-        if decoder is None:
-            raise DecodeFailed(f"unknown content coding {coding!r}")
-        if coding in ("gzip", "x-gzip") and not body.startswith(b"\x1f\x8b"):
-            continue
-        body, over = _run(decoder, coding, body, limit)
-    return body, over
+        try:
+            if decoder is None:
+                raise DecodeFailed(f"unknown content coding {coding!r}")
+            body, cut = _run(decoder, coding, body, limit)
+        except DecodeFailed:
+            if not _is_text(body):
+                raise
+    return body, cut
 
 
-def _run(decoder: _Decoder, coding: str, body: bytes, limit: int) -> tuple[bytes, bool]:
+def _run(decoder: _Decoder, coding: str, body: bytes, limit: int) -> tuple[bytes, str]:
+    out = bytearray()
     try:
-        out = decoder.feed(body, limit + 1)
+        for start in range(0, len(body), STEP):
+            out += decoder.feed(body[start : start + STEP], limit + 1 - len(out))
+            if len(out) > limit:
+                return bytes(out[:limit]), "length"
     except (zlib.error, brotli.error, zstandard.ZstdError) as error:
-        raise DecodeFailed(f"body is not {coding}: {error}") from error
-    if body and not out:
+        if not out:
+            raise DecodeFailed(f"body is not {coding}: {error}") from error
+        return bytes(out), "coding"
+    if body and not out and not decoder.ended:
         raise DecodeFailed(f"body is not {coding}, or is cut off at its start")
-    return out[:limit], len(out) > limit
+    return bytes(out), "" if decoder.ended else "coding"
+
+
+def _is_text(body: bytes) -> bool:
+    """Whether a body begins like a page: what is coded has bytes early on that no text has."""
+    head = body[:256]
+    return not any(byte < 9 or 13 < byte < 32 for byte in head) and head.lstrip()[:1] in (b"<", b"{", b"[", b"")

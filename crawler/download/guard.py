@@ -14,6 +14,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 _NAT64 = IPv6Network("64:ff9b::/96")
+_SIIT = IPv6Network("::ffff:0:0:0/96")
 _NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
 
 
@@ -21,11 +22,19 @@ class AddressRefused(OSError):
     """A connection to an address that is not public and was not allowed by ALLOWED_PRIVATE_NETWORKS."""
 
 
-class AddressGuard:
-    """Refuses every address that is not globally reachable, unless a network in ``allowed`` holds it."""
+LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+EVERYWHERE: tuple[Network, ...] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 
-    def __init__(self, allowed: Iterable[Network] = ()) -> None:
+
+class AddressGuard:
+    """Refuses every address that is not globally reachable, unless a network in ``allowed`` holds it.
+
+    Without ``public`` it refuses the others too: whoever crawls them must have said who they are.
+    """
+
+    def __init__(self, allowed: Iterable[Network] = (), *, public: bool = True) -> None:
         self._allowed = tuple(allowed)
+        self._public = public
 
     def refuses(self, address: str) -> bool:
         """Whether ``address``, as the socket layer spells it, must not be connected to."""
@@ -33,7 +42,7 @@ class AddressGuard:
         real = _unwrapped(seen)
         if any(form in network for network in self._allowed for form in (seen, real)):
             return False
-        return not real.is_global or real.is_multicast or real.is_reserved or seen in _NAT64_LOCAL
+        return not self._public or not real.is_global or real.is_multicast or real.is_reserved or seen in _NAT64_LOCAL
 
     def socket_factory(self) -> Callable[[Any], socket.socket]:
         """A factory for aiohttp's connector, called with each getaddrinfo entry that is about to be tried.
@@ -44,7 +53,8 @@ class AddressGuard:
         def open_socket(info: Any) -> socket.socket:
             family, kind, proto, _, sockaddr = info
             if self.refuses(sockaddr[0]):
-                raise AddressRefused(f"{sockaddr[0]} is not a public address")
+                why = "is not a public address" if self._public else "is refused: USER_AGENT names no contact"
+                raise AddressRefused(f"{sockaddr[0]} {why}")
             return plain_socket(family, kind, proto)
 
         return open_socket
@@ -67,7 +77,7 @@ def _unwrapped(address: Address) -> Address:
         return address.ipv4_mapped
     if address.sixtofour is not None:
         return address.sixtofour
-    if address in _NAT64:
+    if address in _NAT64 or address in _SIIT:
         return IPv4Address(int(address) & 0xFFFFFFFF)
     if address.teredo is not None:
         return address.teredo[1]

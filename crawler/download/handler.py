@@ -22,11 +22,13 @@ from scrapy.http import Headers
 from scrapy.responsetypes import responsetypes
 
 from crawler.download.content import ACCEPTED, DecodeFailed, codings, decode
-from crawler.download.guard import AddressGuard, AddressRefused, plain_socket
+from crawler.download.guard import EVERYWHERE, LOOPBACK, AddressGuard, AddressRefused
 from crawler.download.resolve import ResolveTable, TableResolver
 from crawler.download.wire import META_KEY, WireResponse
 from crawler.errors import FetchError
+from crawler.identity import contact
 from crawler.options import Options
+from crawler.requests import CUT_KEY, TIMEOUT_KEY
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 HEADER_LIMIT = 256 * 1024  # bytes; what browsers accept
+NO_LIMIT = 1 << 40  # bytes
 DNS_TTL = 300  # seconds an answer of the resolver is used
 KEEPALIVE = 15.0  # seconds an idle connection stays open
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
@@ -61,9 +64,12 @@ class DownloadHandler:
         self._options = options
         self._table = ResolveTable(options.resolve)
         self._tls = _unverified_tls()
-        guard = AddressGuard(ip_network(network) for network in options.allowed_private_networks)
+        allowed = [ip_network(network) for network in options.allowed_private_networks]
+        known = bool(contact(options.user_agent))
+        guard = AddressGuard(allowed, public=known)
+        table_guard = AddressGuard((*allowed, *(EVERYWHERE if known else LOOPBACK)), public=known)
         self._public = self._session(aiohttp.AsyncResolver(), guard.socket_factory())
-        self._mapped = self._session(TableResolver(self._table), lambda info: plain_socket(*info[:3]))
+        self._mapped = self._session(TableResolver(self._table), table_guard.socket_factory())
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> DownloadHandler:
@@ -94,7 +100,7 @@ class DownloadHandler:
         url = yarl.URL(request.url, encoded=True)
         session = self._mapped if self._table.find(url.raw_host or "") else self._public
         started = time.monotonic()
-        timeout = float(request.meta.get("download_timeout") or self._options.fetch_timeout)
+        timeout = self._time_for(request)
         headers = request.headers.copy()
         headers.setdefault(b"Accept-Encoding", ACCEPTED)
         with _named_failures(timeout):
@@ -116,15 +122,26 @@ class DownloadHandler:
         request.meta["download_latency"] = latency
         return self._response(request, wire)
 
+    def _time_for(self, request: Request) -> float:
+        """Seconds for the whole request: what its lease leaves, less where the spider asks for less."""
+        allowed = float(request.meta.get(TIMEOUT_KEY) or self._options.fetch_timeout)
+        return min(allowed, float(request.meta.get("download_timeout") or allowed))
+
     async def _receive(
         self, answer: aiohttp.ClientResponse, request: Request, started: float, latency: float
     ) -> WireResponse:
-        limit = int(request.meta.get("download_maxsize") or self._options.download_maxsize)
-        if limit and (answer.content_length or 0) > limit and request.method != "HEAD":
+        if answer.status < 200:
+            raise FetchError("bad-response", f"status {answer.status} in place of an answer")
+        limit, cut = self._limit(request), bool(request.meta.get(CUT_KEY))
+        if (answer.content_length or 0) > limit and request.method != "HEAD" and not cut:
             raise FetchError("too-large", f"{answer.content_length} bytes declared, {limit} allowed")
         body, truncated = await _read(answer, limit)
-        if truncated == "length" and self._options.body_overflow == "drop":
+        if truncated == "length" and self._options.body_overflow == "drop" and not cut:
             raise FetchError("too-large", f"more than {limit} bytes")
+        if answer.status == 206 and b"Range" not in request.headers:
+            truncated = truncated or "range"
+        if answer.status == 421:
+            answer.close()  # whoever asks again shall not do so on this connection (RFC 9110 15.5.20)
         version = answer.version or aiohttp.HttpVersion11
         return WireResponse(
             status=answer.status,
@@ -139,22 +156,23 @@ class DownloadHandler:
             truncated=truncated,
         )
 
+    def _limit(self, request: Request) -> int:
+        return int(request.meta.get("download_maxsize") or self._options.download_maxsize) or NO_LIMIT
+
     def _response(self, request: Request, wire: WireResponse) -> Response:
         headers = Headers()
         for name, value in wire.raw_headers:
             headers.appendlist(name, value)
-        limit = int(request.meta.get("download_maxsize") or self._options.download_maxsize)
         applied = codings(headers.getlist(b"Content-Encoding"))
         body = wire.body
         if applied and body:
             try:
-                body, over = decode(body, applied, limit)
+                body, cut = decode(body, applied, self._limit(request))
             except DecodeFailed as error:
                 if 200 <= wire.status < 300:
                     raise FetchError("decode", str(error)) from error
-                body, over = b"", False
-            if over:
-                wire.truncated = wire.truncated or "length"
+                body, cut = b"", ""
+            wire.truncated = wire.truncated or cut
             del headers[b"Content-Encoding"]
         response_class = responsetypes.from_args(headers=headers, url=request.url, body=body)
         return response_class(
@@ -179,7 +197,7 @@ async def _read(answer: aiohttp.ClientResponse, limit: int) -> tuple[bytes, str]
     try:
         async for chunk in answer.content.iter_any():
             body += chunk
-            if limit and len(body) > limit:
+            if len(body) > limit:
                 answer.close()
                 return bytes(body[:limit]), "length"
     except aiohttp.ClientPayloadError:
@@ -214,9 +232,7 @@ def _connect_kind(error: OSError) -> str:
     """The kind of a connection that did not come about."""
     if isinstance(error, AddressRefused) or "is not a public address" in str(error):
         return "guard"
-    if error.errno == errno.ECONNREFUSED:
-        return "refused"
-    return "connect"
+    return "refused" if error.errno == errno.ECONNREFUSED else "unreachable"
 
 
 def _parsed_ip(text: str) -> Any:

@@ -14,8 +14,9 @@ class WireResponse:
     """One response as received. Times are seconds; ``started`` and ``ended`` on the monotonic clock.
 
     ``latency`` is the time from sending to the first byte of the answer. ``body`` is as received, Content-Encoding
-    still applied, chunking undone. ``truncated`` is '' or why the body is not whole: `length` (over the limit) or
-    `disconnect`."""
+    still applied, chunking undone. ``truncated`` is '' or why the body is not whole: `length` (over the limit),
+    `disconnect`, `coding` (what was coded breaks off) or `range` (the server sent a part unasked).
+    """
 
     status: int
     reason: str

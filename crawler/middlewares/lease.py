@@ -25,11 +25,12 @@ from scrapy.exceptions import (
 from crawler.download.wire import META_KEY, WireResponse
 from crawler.errors import FetchError
 from crawler.frontier import policy
-from crawler.requests import LEASE_KEY, SETTLED_KEY
+from crawler.requests import LEASE_KEY, SETTLED_KEY, TURN_KEY
 from crawler.urls import redirect_target
 from crawler.worker import Fetch, Visit, worker_of
+from crawler.worker.candidates import Refused, carried
 from crawler.worker.outcomes import status_kind
-from crawler.worker.robots_turns import robots_answered, robots_failed
+from crawler.worker.robots_turns import robots_ended
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -50,6 +51,8 @@ _SCRAPY_KINDS: tuple[tuple[type[BaseException], str], ...] = (
 )
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _THROTTLES = frozenset({429, 503})
+_TRANSIENT = frozenset({408, 421, 425})
+"""Request Timeout, Misdirected Request, Too Early: the same request may be answered the next time."""
 
 
 class LeaseMiddleware:
@@ -68,21 +71,25 @@ class LeaseMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Response | Request:
         """Pass a page on; settle everything else."""
-        visit = self._worker.visit_of(request.meta.get(LEASE_KEY))
-        if visit is None or visit.settled:
+        visit = self._visit(request)
+        if visit is None:
             return response
         fetch = fetch_of(request, response)
         self._worker.count("fetch/count", 1)
         self._worker.count(f"fetch/status/{fetch.status}", 1)
         if visit.robots_for:
-            header = response.headers.get(b"Location")
-            location = redirect_target(visit.robots_url, header) if header else None
-            self._worker.later(lambda: robots_answered(self._worker, visit, fetch, response.body, location))
+            location = redirect_target(visit.robots_url, location_of(response))
+            robots_ended(self._worker, visit, fetch, response.body, location)
             return SETTLED
         if self._is_page(request, visit, fetch):
             self._worker.fetched(visit, fetch)
             return response
         return self._settle(request, response, visit, fetch)
+
+    def _visit(self, request: Request) -> Visit | None:
+        """The visit whose request this is; None for one that is over, and for what has a turn of its own."""
+        visit = self._worker.visit_of(request.meta.get(LEASE_KEY))
+        return None if visit is None or visit.settled or TURN_KEY in request.meta else visit
 
     def _is_page(self, request: Request, visit: Visit, fetch: Fetch) -> bool:
         """Whether the spider's callback shall see this answer."""
@@ -98,15 +105,14 @@ class LeaseMiddleware:
 
     def _settle(self, request: Request, response: Response, visit: Visit, fetch: Fetch) -> Response | Request:
         status = fetch.status
-        location = response.headers.get(b"Location")
         if 200 <= status < 300:
             self._worker.retry(visit, "truncated", fetch)
-        elif status in _REDIRECTS and location is not None:
-            self._redirect(visit, fetch, location)
+        elif status in _REDIRECTS and location_of(response):
+            self._redirect(visit, fetch, location_of(response))
         elif status in _THROTTLES:
-            fetch.kind, fetch.retry_after = "throttled", retry_after(response)
+            fetch.kind = "throttled"
             return self._fail(request, response, visit, fetch)
-        elif status >= 500 or status == 408:
+        elif status >= 500 or status in _TRANSIENT:
             fetch.kind = "server-error"
             return self._fail(request, response, visit, fetch)
         elif has_errback(request):
@@ -123,20 +129,23 @@ class LeaseMiddleware:
         return response if last else SETTLED
 
     def _redirect(self, visit: Visit, fetch: Fetch, location: bytes) -> None:
-        lease = visit.lease
+        worker, lease = self._worker, visit.lease
         target = redirect_target(lease.url, location)
         if target is None:
-            self._worker.complete(visit, "redirect", fetch)
-        elif len(lease.chain) >= policy.MAX_HOPS:
-            self._worker.complete(visit, "redirect-loop", fetch)
+            worker.complete(visit, "unsupported-url", fetch)
+            return
+        try:
+            candidate = worker.candidates.redirected(target, lease, carried(lease.request, fetch.status))
+        except Refused as refused:
+            worker.count(f"links/refused/{refused.reason}", 1)
+            worker.complete(visit, "filtered", fetch)
         else:
-            candidate = self._worker.candidates.redirected(target, lease, fetch.status)
-            self._worker.complete(visit, "redirect", fetch, candidate)
+            worker.redirect(visit, fetch, candidate)
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         """Settle a failure; None lets it go on to the spider's errback, when that is due."""
-        visit = self._worker.visit_of(request.meta.get(LEASE_KEY))
-        if visit is None or visit.settled:
+        visit = self._visit(request)
+        if visit is None:
             return None
         if isinstance(exception, IgnoreRequest):
             self._worker.complete(visit, "filtered")
@@ -145,7 +154,7 @@ class LeaseMiddleware:
         fetch = Fetch(kind=kind)
         self._worker.count("fetch/count", 1)
         if visit.robots_for:
-            self._worker.later(lambda: robots_failed(self._worker, visit, fetch))
+            robots_ended(self._worker, visit, fetch)
             return SETTLED
         if policy.cost_of(kind, 0) is policy.Cost.ANSWER:
             self._worker.complete(visit, kind, fetch)
@@ -159,9 +168,11 @@ def fetch_of(request: Request, response: Response) -> Fetch:
     """What the request was like, from our handler's record or, with another handler, from Scrapy's."""
     wire: WireResponse | None = request.meta.get(META_KEY)
     modified = (response.headers.get(b"Last-Modified") or b"").decode("latin-1")
+    wait = retry_after(response) if response.status in _THROTTLES else None
     if wire is None:
         return Fetch(
             status=response.status,
+            retry_after=wait,
             latency=float(request.meta.get("download_latency") or 0.0),
             bytes=len(response.body),
             ip=str(response.ip_address or ""),
@@ -169,6 +180,7 @@ def fetch_of(request: Request, response: Response) -> Fetch:
         )
     return Fetch(
         status=wire.status,
+        retry_after=wait,
         latency=wire.latency,
         ended=wire.ended,
         at=time.time() - (time.monotonic() - wire.started),
@@ -177,6 +189,11 @@ def fetch_of(request: Request, response: Response) -> Fetch:
         truncated=wire.truncated,
         last_modified=modified,
     )
+
+
+def location_of(response: Response) -> bytes:
+    """Where a response points to, as sent; the first of several, b'' for none."""
+    return next(iter(response.headers.getlist(b"Location")), b"")
 
 
 def has_errback(request: Request) -> bool:
@@ -198,7 +215,7 @@ def retry_after(response: Response) -> float | None:
     """Retry-After in seconds from now: a number, or an HTTP date in any of its three forms, read against the server's
     own Date.
 
-    None when there is none or it cannot be read; a moment that has passed is 0.
+    None when there is none, it cannot be read, or the moment has passed: the usual back-off holds then.
     """
     value = (response.headers.get(b"Retry-After") or b"").decode("latin-1").strip()
     if not value:
@@ -209,7 +226,8 @@ def retry_after(response: Response) -> float | None:
     if then is None:
         return None
     now = _date((response.headers.get(b"Date") or b"").decode("latin-1")) or datetime.now(UTC)
-    return max(0.0, (then - now).total_seconds())
+    wait = (then - now).total_seconds()
+    return wait if wait > 0 else None
 
 
 def _date(value: str) -> datetime | None:

@@ -80,19 +80,19 @@ class Candidates:
                 break
         return found, left_out
 
-    def redirected(self, url: str, lease: Lease, status: int = 302) -> Candidate:
-        """The target of a redirect of ``lease``'s URL; its chain ends with the source.
+    def key(self, url: str) -> int:
+        """The key of a plain GET of ``url``. Raises InvalidURL."""
+        return fingerprint(url, self._dropped)
 
-        What the request carried goes along, except credentials, cookies and conditions; 307 and 308 keep method and
-        body. Raises InvalidURL."""
+    def redirected(self, url: str, lease: Lease, stored: Mapping[str, Any] | None) -> Candidate:
+        """Where ``lease``'s URL led, asked for as ``stored`` says; its chain ends with the source. Raises InvalidURL,
+        Refused.
+        """
         wire = canonicalize(url)
-        stored = _carried(lease.request, status)
-        return Candidate(
-            url=wire,
-            key=candidate_key(fingerprint(wire, self._dropped), stored, lease.visit),
-            group=politeness_group(wire, self._options.politeness_key),
-            band=self._band(wire, lease.depth, "redirect"),
-            depth=lease.depth,
+        plain = self.from_url(wire, depth=lease.depth, origin="redirect")
+        return replace(
+            plain,
+            key=candidate_key(plain.key, stored, lease.visit),
             visit=lease.visit,
             chain=(*lease.chain, lease.key),
             request=stored,
@@ -112,17 +112,20 @@ class Candidates:
 _NEVER_CARRIED = ("authorization", "proxy-authorization", "cookie", "host", "if-")
 
 
-def _carried(stored: Mapping[str, Any] | None, status: int) -> dict[str, Any] | None:
-    """What of a stored request a redirect's target gets."""
+def carried(stored: Mapping[str, Any] | None, status: int) -> dict[str, Any] | None:
+    """What of a stored request the target of a redirect by ``status`` gets: no credentials, cookies or conditions;
+    method and body only by 307 and 308, as browsers do (Fetch, HTTP-redirect fetch).
+    """
     if not stored:
         return None
     kept = {name: value for name, value in stored.items() if name != "cookies"}
+    dropped = _NEVER_CARRIED if status in (307, 308) else (*_NEVER_CARRIED, "content-")
     if status not in (307, 308):
-        kept.pop("method", None)
         kept.pop("body", None)
-    if "headers" in kept:
-        kept["headers"] = {k: v for k, v in kept["headers"].items() if not k.lower().startswith(_NEVER_CARRIED)}
-    return kept or None
+        if kept.get("method") != "HEAD":
+            kept.pop("method", None)
+    headers = {k: v for k, v in kept.pop("headers", {}).items() if not k.lower().startswith(dropped)}
+    return {**kept, "headers": headers} if headers else kept or None
 
 
 def visit_number(parent: Visit | None) -> int:

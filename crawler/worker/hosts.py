@@ -26,6 +26,7 @@ class Verdict(Enum):
     FORBIDDEN = auto()  # by the rules: an outcome
     ASK = auto()  # robots.txt must be fetched first
     UNREACHABLE = auto()  # robots.txt could not be had: nothing may be fetched for now
+    OFFLINE = auto()  # robots.txt could not be had for OFFLINE_AFTER
     TOO_SLOW = auto()  # the Crawl-delay asked for is longer than we keep to
 
 
@@ -71,8 +72,7 @@ class Hosts:
             return Verdict.FETCH, ""
         entry = self._cache.get(authority(url))
         if entry is None or not entry.state.current(now_ms, self._ttl_ms):
-            waiting = entry is not None and entry.state.robots is Robots.UNREACHABLE and now_ms < entry.state.next_ms
-            return (Verdict.UNREACHABLE if waiting else Verdict.ASK), ""
+            return self._without_rules(entry, now_ms), ""
         if entry.rules is None:
             return Verdict.FETCH, ""
         agent = self._options.user_agent
@@ -82,9 +82,12 @@ class Hosts:
             return Verdict.TOO_SLOW, f"crawl-delay: {entry.rules.crawl_delay(agent):g}"
         return Verdict.FETCH, ""
 
-    def forbids(self, url: str, now_ms: int) -> bool:
-        """Whether rules at hand forbid ``url``."""
-        return self.verdict(url, now_ms)[0] is Verdict.FORBIDDEN
+    def _without_rules(self, entry: _Entry | None, now_ms: int) -> Verdict:
+        if entry is None or entry.state.robots is not Robots.UNREACHABLE:
+            return Verdict.ASK
+        if now_ms - entry.state.failing_since_ms >= self._options.offline_after * 1000:
+            return Verdict.OFFLINE
+        return Verdict.UNREACHABLE if now_ms < entry.state.next_ms else Verdict.ASK
 
     def crawl_delay_ms(self, name: str) -> int:
         """The Crawl-delay of an authority's rules in milliseconds; 0 when it asks for none, or for more than we keep

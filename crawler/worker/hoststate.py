@@ -37,13 +37,16 @@ class HostState:
     """One authority's record. Times are milliseconds of the frontier's clock; 0 means never.
 
     ``body`` holds the rules' text. ``location`` and ``hops`` are those of a redirect that is still to be followed.
-    ``failures`` counts unreachable answers in a row; the next attempt is not before ``next_ms``."""
+    ``failures`` counts unreachable answers in a row, since ``failing_since_ms``; the next attempt is not before
+    ``next_ms``.
+    """
 
     robots: Robots = Robots.UNKNOWN
     fetched_ms: int = 0
     next_ms: int = 0
     status: int = 0
     failures: int = 0
+    failing_since_ms: int = 0
     hops: int = 0
     location: str = ""
     body: bytes = b""
@@ -56,6 +59,7 @@ class HostState:
             "next_ms": self.next_ms,
             "status": self.status,
             "failures": self.failures,
+            "failing_since_ms": self.failing_since_ms,
             "hops": self.hops,
             "location": self.location,
         }
@@ -95,7 +99,14 @@ class HostState:
     def unreachable(self, status: int, now_ms: int, delays: Sequence[float]) -> HostState:
         """The record after no usable answer: everything is disallowed until ``next_ms``, then asked again."""
         wait = delays[min(self.failures, len(delays) - 1)] if delays else 60.0
-        return HostState(Robots.UNREACHABLE, now_ms, now_ms + int(wait * 1000), status, failures=self.failures + 1)
+        return HostState(
+            Robots.UNREACHABLE,
+            now_ms,
+            now_ms + int(wait * 1000),
+            status,
+            failures=self.failures + 1,
+            failing_since_ms=self.failing_since_ms or now_ms,
+        )
 
 
 def _cut(body: bytes) -> bytes:

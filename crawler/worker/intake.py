@@ -15,6 +15,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from crawler.errors import FrontierUnavailable
+from crawler.frontier import Lease
 from crawler.hosts import authority, politeness_group
 from crawler.worker.hosts import Verdict
 from crawler.worker.hoststate import Robots
@@ -105,12 +106,13 @@ class Intake:
         if visits:
             try:
                 await worker.hosts.load(((visit.lease.group, visit.lease.url) for visit in visits), reply.now_ms)
+                for visit in visits:
+                    await self._judge(visit, reply.now_ms)
             except FrontierUnavailable:
                 for visit in visits:
-                    worker.release(visit)
+                    if visit not in self.ready:
+                        worker.release(visit)
                 raise
-            for visit in visits:
-                await self._judge(visit, reply.now_ms)
             worker.count("lease/granted", len(visits))
             worker.wake()
             return 0.0
@@ -123,13 +125,15 @@ class Intake:
         worker = self._worker
         verdict, rule = worker.hosts.verdict(visit.lease.url, now_ms)
         visit.robots_rule = rule
-        if verdict is Verdict.FETCH:
+        if verdict is Verdict.FETCH or ignores_robots(visit.lease):
             self.ready.append(visit)
         elif verdict is Verdict.FORBIDDEN:
             worker.complete(visit, "robots")
         elif verdict is Verdict.TOO_SLOW:
             worker.say_once(f"slow {visit.lease.group}", "group %s is skipped: %s", visit.lease.group, rule)
             worker.complete(visit, "crawl-delay")
+        elif verdict is Verdict.OFFLINE:
+            worker.bury(visit, "offline")
         elif verdict is Verdict.UNREACHABLE:
             worker.release(visit, not_before_ms=worker.hosts.state(authority(visit.lease.url)).next_ms)
         else:
@@ -153,10 +157,15 @@ class Intake:
         token = os.urandom(16)
         grant = await worker.frontier.reserve(token, group)
         if grant.granted:
-            visit.turn = Turn(token, group)
+            visit.turn = Turn(token, group, visit.robots_url, grant.pace)
             return True
         worker.release(visit, not_before_ms=grant.next_ms)
         return False
+
+
+def ignores_robots(lease: Lease) -> bool:
+    """Whether a spider asked for this URL with Scrapy's `dont_obey_robotstxt`."""
+    return bool(lease.request and lease.request.get("meta", {}).get("dont_obey_robotstxt"))
 
 
 def robots_url(url: str) -> str:

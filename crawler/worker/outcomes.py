@@ -15,11 +15,13 @@ from typing import TypeVar
 
 from crawler.frontier import Added, Answer, Batcher, Candidate, Frontier, Redirect, Wire, policy
 from crawler.frontier.states import State
+from crawler.hosts import authority
 from crawler.options import Options
 from crawler.storage.schema import fetch_entry, timestamp
 from crawler.storage.writer import CorpusWriter
 from crawler.worker.background import Background
-from crawler.worker.visit import Fetch, Visit
+from crawler.worker.hosts import Hosts
+from crawler.worker.visit import Fetch, Turn, Visit
 
 T = TypeVar("T")
 
@@ -35,6 +37,7 @@ class Outcomes(Background):
     frontier: Frontier
     batcher: Batcher
     writer: CorpusWriter
+    hosts: Hosts
     visits: dict[bytes, Visit]
     wake: Callable[[], None]
     count: Callable[[str, int], None]
@@ -45,11 +48,12 @@ class Outcomes(Background):
 
     # The end of a request
 
-    def wire_of(self, visit: Visit, fetch: Fetch, crawl_delay_ms: int = 0) -> Wire:
-        """What the frontier is told when the turn ends: age, delay, the group's new pace."""
-        pace = policy.Pace.unpack(visit.lease.pace)
-        if crawl_delay_ms > pace.crawl_delay_ms:
-            pace = replace(pace, crawl_delay_ms=crawl_delay_ms)
+    def wire_of(self, url: str, stored_pace: bytes, fetch: Fetch) -> Wire:
+        """What the frontier is told when a turn ends: age, delay, the group's new pace. ``url`` was asked for, and
+        ``stored_pace`` is what its group's was when the turn began.
+        """
+        pace = policy.Pace.unpack(stored_pace)
+        pace = replace(pace, crawl_delay_ms=max(pace.crawl_delay_ms, self.hosts.crawl_delay_ms(authority(url))))
         response = policy.Response(
             now_ms=self.now_ms(),
             latency=fetch.latency,
@@ -60,21 +64,22 @@ class Outcomes(Background):
         pace, delay_ms = policy.next_pace(pace, response, self.options, random.random())
         return Wire(age_ms=_age_ms(fetch), delay_ms=delay_ms, pace=pace.pack())
 
-    def plain_wire(self, fetch: Fetch) -> Wire:
-        """What the frontier is told of a request whose group's pace is not at hand: no more than the floor."""
-        delay = self.options.download_delay * (1 + self.options.delay_jitter * random.random())
-        return Wire(age_ms=_age_ms(fetch), delay_ms=round(delay * 1000))
+    async def end_turn(self, turn: Turn, fetch: Fetch | None) -> None:
+        """End a reserved turn; without ``fetch`` no request was made in it."""
+        wire = self.wire_of(turn.url, turn.pace, fetch) if fetch else None
+        await self.frontier.fetched_turn(turn.token, turn.group, wire)
 
     def fetched(self, visit: Visit, fetch: Fetch) -> None:
         """The page is here: the group's turn is over, the URL stays ours."""
         visit.fetch = fetch
         visit.turn_over = True
         visit.waiting += 1
-        wire = self.wire_of(visit, fetch)
-        self.follow(lambda: self.batcher.fetched(visit.lease, wire), lambda answer: self._fetched(visit, answer))
+        wire = visit.wire = self.wire_of(visit.lease.url, visit.lease.pace, fetch)
+        self.later(lambda: self.batcher.fetched(visit.lease, wire), lambda answer: self._fetched(visit, answer))
 
     def _fetched(self, visit: Visit, answer: Answer) -> None:
         visit.waiting -= 1
+        visit.wire = None
         if answer is Answer.STALE:
             visit.stale = True
             self.count("lease/stale", 1)
@@ -89,9 +94,27 @@ class Outcomes(Background):
         wire = self._wire_if_open(visit, fetch)
         redirect = Redirect(target) if target else None
         self._log(visit, reason, fetch, target.url if target else "")
-        self.follow(
+        self.later(
             lambda: self._once_logged(visit, wire, lambda: self.batcher.complete(visit.lease, reason, wire, redirect)),
             lambda answer: self._completed(visit, answer, target),
+        )
+
+    def redirect(self, visit: Visit, fetch: Fetch | None, target: Candidate) -> None:
+        """The URL is done, and led to ``target``; a chain that is too long ends here."""
+        if len(visit.lease.chain) >= policy.MAX_HOPS:
+            self.complete(visit, "redirect-loop", fetch)
+        else:
+            self.complete(visit, "redirect", fetch, target)
+
+    def bury(self, visit: Visit, reason: str) -> None:
+        """The URL is given up now."""
+        if not visit.settle(reason):
+            return
+        wire = self._wire_if_open(visit, None)
+        self._log(visit, reason, None)
+        self.later(
+            lambda: self._once_logged(visit, wire, lambda: self.batcher.bury(visit.lease, reason, wire)),
+            lambda answer: self._answered(visit, answer is Answer.STALE),
         )
 
     def retry(self, visit: Visit, kind: str, fetch: Fetch | None = None) -> None:
@@ -100,19 +123,17 @@ class Outcomes(Background):
             return
         wire = self._wire_if_open(visit, fetch)
         self._log(visit, kind, fetch)
-        self.follow(
+        self.later(
             lambda: self._once_logged(visit, wire, lambda: self.batcher.retry(visit.lease, kind, wire)),
             lambda state: self._answered(visit, state is None),
         )
 
-    def release(
-        self, visit: Visit, fetch: Fetch | None = None, *, crawl_delay_ms: int = 0, not_before_ms: int = 0
-    ) -> None:
+    def release(self, visit: Visit, fetch: Fetch | None = None, *, not_before_ms: int = 0) -> None:
         """The URL goes back unattempted. With ``fetch``: a request was made to its group, though not for it."""
         if not visit.settle("release"):
             return
-        wire = self._wire_if_open(visit, fetch, crawl_delay_ms)
-        self.follow(
+        wire = self._wire_if_open(visit, fetch)
+        self.later(
             lambda: self.batcher.release(visit.lease, wire, not_before_ms),
             lambda answer: self._answered(visit, answer is Answer.STALE),
         )
@@ -131,12 +152,18 @@ class Outcomes(Background):
         await self.writer.committed()
         return await call()
 
-    def _wire_if_open(self, visit: Visit, fetch: Fetch | None, crawl_delay_ms: int = 0) -> Wire | None:
-        if visit.turn_over or fetch is None:
-            return None
-        visit.turn_over = True
-        visit.fetch = fetch
-        return self.wire_of(visit, fetch, crawl_delay_ms)
+    def _wire_if_open(self, visit: Visit, fetch: Fetch | None) -> Wire | None:
+        """What an outcome says of the request. It says so again where `fetched` has: the two may cross on their way,
+        and whichever comes first must start the group's delay.
+        """
+        if visit.turn is not None:
+            turn, visit.turn = visit.turn, None
+            self.later(lambda: self.end_turn(turn, None))
+        if not visit.turn_over and fetch is not None:
+            visit.turn_over = True
+            visit.fetch = fetch
+            visit.wire = self.wire_of(visit.lease.url, visit.lease.pace, fetch)
+        return visit.wire
 
     def _answered(self, visit: Visit, stale: bool) -> None:
         self.visits.pop(visit.lease.token, None)
@@ -188,7 +215,7 @@ class Outcomes(Background):
             return
         if visit is not None:
             visit.waiting += 1
-        self.follow(lambda: self.batcher.add(candidates), lambda answers: self._offered(visit, answers))
+        self.later(lambda: self.batcher.add(candidates), lambda answers: self._offered(visit, answers))
 
     def _offered(self, visit: Visit | None, answers: Iterable[Added]) -> None:
         met = list(answers)

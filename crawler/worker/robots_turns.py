@@ -1,6 +1,4 @@
-"""What follows when a lease's turn was used to ask for robots.txt: the answer is stored for all workers, the page
-goes back.
-"""
+"""What follows when a turn was used to ask for robots.txt: the answer is stored for all workers, the page goes back."""
 
 from __future__ import annotations
 
@@ -11,30 +9,43 @@ from crawler.worker.visit import Fetch, Visit
 from crawler.worker.worker import Worker
 
 
-async def robots_answered(worker: Worker, visit: Visit, fetch: Fetch, body: bytes, location: str | None) -> None:
-    """Store what ``visit.robots_for`` answered. ``location`` is the absolute target of a redirect, None without one."""
-    state = worker.hosts.state(visit.robots_for)
-    delays = worker.options.retry_delays
-    worker.count(f"robots/status/{fetch.status}", 1)
-    await _store(worker, visit, fetch, state.answered(fetch.status, body, location, worker.now_ms(), delays))
+def robots_ended(
+    worker: Worker, visit: Visit, fetch: Fetch, body: bytes = b"", location: str | None = None
+) -> None:
+    """The request for ``visit.robots_for`` is over, with an answer or by ``fetch.kind``. ``location`` is the absolute
+    target of a redirect, None without one.
+    """
+    state = state_after(worker, visit.robots_for, fetch, body, location)
+    worker.later(lambda: _store(worker, visit, fetch, state))
 
 
-async def robots_failed(worker: Worker, visit: Visit, fetch: Fetch) -> None:
-    """Store that ``visit.robots_for`` could not be reached; everything there is disallowed until it can."""
-    state = worker.hosts.state(visit.robots_for)
-    worker.count(f"robots/kind/{fetch.kind}", 1)
-    await _store(worker, visit, fetch, state.unreachable(0, worker.now_ms(), worker.options.retry_delays))
+def state_after(worker: Worker, name: str, fetch: Fetch, body: bytes, location: str | None) -> HostState:
+    """What is known of an authority after its robots.txt was asked for. Rules that were cut off end with a line; what
+    broke off on the way is no answer.
+    """
+    state, now_ms, options = worker.hosts.state(name), worker.now_ms(), worker.options
+    if fetch.kind or fetch.truncated == "disconnect":
+        worker.count(f"robots/kind/{fetch.kind or 'truncated'}", 1)
+        state = state.unreachable(fetch.status, now_ms, options.retry_delays)
+    else:
+        worker.count(f"robots/status/{fetch.status}", 1)
+        if fetch.truncated:
+            body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
+        state = state.answered(fetch.status, body, location, now_ms, options.retry_delays)
+    if state.robots is Robots.UNREACHABLE and fetch.retry_after:
+        asked_for = now_ms + int(min(fetch.retry_after, options.retry_after_max) * 1000)
+        state = replace(state, next_ms=max(state.next_ms, asked_for))
+    return state
 
 
 async def _store(worker: Worker, visit: Visit, fetch: Fetch, state: HostState) -> None:
-    name = visit.robots_for
-    await worker.hosts.store(visit.lease.group, name, state)
+    """Repeated as a whole while the frontier is away, so the reserved turn is forgotten last."""
+    await worker.hosts.store(visit.lease.group, visit.robots_for, state)
     own: Fetch | None = fetch
     if visit.turn is not None:
-        wire = worker.wire_of(visit, fetch)
-        await worker.frontier.fetched_turn(visit.turn.token, visit.turn.group, wire)
-        own = None
+        await worker.end_turn(visit.turn, fetch)
+        visit.turn, own = None, None
     if state.robots is Robots.UNREACHABLE:
         worker.retry(visit, "robots-unreachable", replace(own, kind="robots-unreachable") if own else None)
     else:
-        worker.release(visit, own, crawl_delay_ms=worker.hosts.crawl_delay_ms(name))
+        worker.release(visit, own)

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from crawler.frontier import Lease
+from crawler.frontier import Lease, Wire
 
 
 @dataclass(slots=True)
@@ -35,20 +35,24 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A reserved turn in a group other than the lease's own."""
+    """A turn reserved to ask for ``url`` without a lease; ``pace`` is what its group's was then (policy.Pace)."""
 
     token: bytes
     group: str
+    url: str
+    pace: bytes
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Visit:
     """A lease and what has become of it here.
 
     ``expires`` is the monotonic second after which its request may not be in flight. ``robots_for`` names the
     authority when the lease's turn is used to ask for a robots.txt instead of the page, and ``turn`` a reserved one
-    when that lies in another group. ``waiting`` counts answers and items that are not in yet; ``rows`` are the page's
-    documents, ``reason`` why it has none."""
+    when that lies in another group. ``wire`` is what the frontier is told of the request, until it has answered.
+    ``parsing``: the page has reached the spider. ``waiting`` counts answers and items that are not in yet; ``rows``
+    are the page's documents, ``reason`` why it has none.
+    """
 
     lease: Lease
     expires: float
@@ -58,7 +62,8 @@ class Visit:
     turn: Turn | None = None
     fetch: Fetch | None = None
     turn_over: bool = False
-    fetched_answered: bool = False
+    wire: Wire | None = None
+    parsing: bool = False
     exhausted: bool = False
     waiting: int = 0
     failure: str = ""

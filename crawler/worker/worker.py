@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from crawler.connection import Connection, connect
 from crawler.errors import LonglineError
@@ -36,7 +37,8 @@ class Worker(Outcomes):
     """One process's share of the crawl. ``open`` before anything else, ``close`` at the end.
 
     ``wake`` is called when something may be handed to the engine; ``stopped`` with a reason when the crawl cannot go
-    on here. ``count`` adds to a statistic, named area/metric/detail.
+    on here; ``leaving`` says whether this worker's crawl is closing. ``count`` adds to a statistic, named
+    area/metric/detail.
     """
 
     connection: Connection
@@ -49,9 +51,11 @@ class Worker(Outcomes):
         self.host = options.worker_name or f"{socket.gethostname()}-{os.getpid()}"
         self.name = f"{self.host}:{self.epoch}"
         self.visits: dict[bytes, Visit] = {}
+        self._met: WeakValueDictionary[bytes, Visit] = WeakValueDictionary()
         self.snapshot: Snapshot | None = None
         self.wake = _nothing
         self.stopped: Callable[[str], None] = _nothing
+        self.leaving: Callable[[], bool] = lambda: False
         self.count = _nothing
         self.opened = False
         self.candidates = Candidates(options)
@@ -130,12 +134,12 @@ class Worker(Outcomes):
         """Start a visit on a fresh lease."""
         ttl = self.options.lease_ttl
         visit = Visit(lease, expires=lease.asked + ttl - min(MARGIN, ttl / 10))
-        self.visits[lease.token] = visit
+        self.visits[lease.token] = self._met[lease.token] = visit
         return visit
 
     def visit_of(self, token: str | None) -> Visit | None:
-        """The visit of a token in hex, as requests carry it."""
-        return self.visits.get(bytes.fromhex(token)) if token else None
+        """The visit of a token in hex, as requests carry it; also one that is over, while its request is about."""
+        return self._met.get(bytes.fromhex(token)) if token else None
 
     def time_left(self, visit: Visit) -> float:
         """Seconds for which a request of this visit may still be in flight."""
