@@ -104,7 +104,10 @@ class Options:
         True, switch(), "Keep the frontier when the crawl closes; False purges it at the end.", owner="scrapy-redis"
     )
     scheduler_flush_on_start: bool = setting(
-        False, switch(), "Purge the crawl's frontier before starting.", owner="scrapy-redis"
+        False,
+        switch(),
+        "Purge the crawl's frontier before starting; a worker that finds others at work joins them instead.",
+        owner="scrapy-redis",
     )
     redis_start_urls_key: str = setting(
         "%(name)s:start_urls",
@@ -226,6 +229,9 @@ class Options:
     )
     spool_max_bytes: int = setting(8 * GIB, size(), "Size of all unpublished segments at which fetching pauses.")
     group_commit: float = setting(1.0, seconds(above=0), "How often buffered rows are written to disk and sealed.")
+    storage_patience: float = setting(
+        30.0, seconds(above=0), "How long rows may fail to be written or published before the worker stops."
+    )
     segment_max_bytes: int = setting(256 * 1024**2, size(), "Size at which a segment is published.")
     segment_max_age: float = setting(600.0, seconds(above=0), "Age at which a segment is published.")
     text_extractor: str = setting("resiliparse", choice("resiliparse"), "What makes a page's main text.")

@@ -19,6 +19,7 @@ from crawler.errors import BadInput, BadSetting
 from crawler.hosts import hostname
 from crawler.identity import contact, is_loopback
 from crawler.options import Options
+from crawler.worker import worker_of
 
 FAILURES = frozenset({"start_failed", "storage_failed", "worker_failed", "bad_seeds", "start_error"})
 """Reasons of closing that are a failure of this worker."""
@@ -46,7 +47,7 @@ class Command(ScrapyCrawl):
         process.crawl(crawler, **opts.spargs)
         process.start()
         reason = crawler.stats.get_value("finish_reason")
-        if process.bootstrap_failed or reason in FAILURES or reason is None:
+        if process.bootstrap_failed or reason in FAILURES or reason is None or worker_of(crawler).failed:
             self.exitcode = 1
 
     def _set(self) -> Settings:

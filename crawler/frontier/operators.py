@@ -151,6 +151,16 @@ class Operators(Outcomes):
             self.due.expect(partition)
         return answers
 
+    async def workers(self) -> set[str]:
+        """Names of the workers whose sessions last."""
+        seconds, micros = await self.link.command("TIME")
+        now = int(seconds) * 1000 + int(micros) // 1000
+        names: set[str] = set()
+        for partition in range(self.partitions):
+            key = self.link.key(partition, "sessions")
+            names.update(name.decode() for name in await self.link.command("ZRANGEBYSCORE", key, now, "+inf"))
+        return names
+
     async def purge(self) -> int:
         """Forget the whole crawl. Returns how many keys that were. No worker may be running."""
         found, cursor, glob = 0, 0, keys.everything(self.options.crawl_id)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
-from crawler.errors import FrontierUnavailable, SinkError
+from crawler.errors import FrontierUnavailable, SinkError, SpoolError
 from crawler.frontier import Holding
 from crawler.worker.intake import Intake
 from crawler.worker.start_urls import StartUrls
@@ -28,6 +28,7 @@ PENDING_EVERY = 5.0  # seconds
 OUTBOX_AGE_MS = 2000  # a redirect whose worker lives is carried out by it; one that is older is anyone's
 END_EVERY = 0.5  # seconds, only while this worker has nothing to do
 START_URLS_EVERY = 1.0  # seconds
+STORAGE_EVERY = 0.5  # seconds
 
 
 class Duties:
@@ -45,6 +46,7 @@ class Duties:
         self._before: tuple[int, ...] | None = None
         self._held_before: set[bytes] = set()
         self._due: dict[str, float] = {}
+        self._storage_failing_since = 0.0
 
     async def run(self) -> None:
         """Until stopped. An unreachable frontier is said once and tried again at the next turn."""
@@ -55,6 +57,7 @@ class Duties:
             ("reclaim", min(options.lease_ttl, options.session_ttl) / 4, self._reclaim),
             ("pending", PENDING_EVERY, self._pending),
             ("start_urls", START_URLS_EVERY, start_urls.take),
+            ("storage", STORAGE_EVERY, self._storage),
             ("snapshot", SNAPSHOT_EVERY, self._look),
             ("end", END_EVERY, self._end),
         )
@@ -79,7 +82,7 @@ class Duties:
             await duty()
         except FrontierUnavailable as error:
             self._worker.say_once("frontier", "frontier: %s", error)
-        except SinkError as error:
+        except (SinkError, SpoolError) as error:
             self._worker.say_once("sink", "corpus: %s", error)
 
     async def last(self) -> None:
@@ -93,6 +96,18 @@ class Duties:
         snapshot = await self._worker.frontier.snapshot()
         self._worker.snapshot = snapshot
         self.snapshot = asdict(snapshot)
+
+    async def _storage(self) -> None:
+        """A disk or store that takes nothing for STORAGE_PATIENCE ends this worker; leasing has paused before."""
+        worker, now = self._worker, time.monotonic()
+        if worker.writer.failure is None:
+            self._storage_failing_since = 0.0
+        elif not self._storage_failing_since:
+            self._storage_failing_since = now
+        elif now - self._storage_failing_since > worker.options.storage_patience and not worker.failed:
+            logger.error("this worker stops, since nothing can be stored: %s", worker.writer.failure)
+            worker.failed = "storage_failed"
+            worker.stopped(worker.failed)
 
     async def _heartbeat(self) -> None:
         """Keep the session, and give up what the frontier holds for us and we do not know.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 
 import orjson
+from redis.exceptions import RedisError
 
 from crawler.errors import InvalidURL
 from crawler.frontier import Candidate
@@ -28,7 +29,16 @@ class StartUrls:
         self._key = key
 
     async def take(self) -> None:
-        """Offer up to BATCH pushed URLs. An entry that is no URL is named in the log and removed."""
+        """Offer up to BATCH pushed URLs. An entry that is no URL is named in the log and removed.
+
+        Raises FrontierUnavailable.
+        """
+        try:
+            await self._take()
+        except (RedisError, OSError) as error:
+            raise self._worker.connection.unavailable(error) from error
+
+    async def _take(self) -> None:
         command = self._worker.frontier.link.command
         kind = await command("TYPE", self._key)
         if kind == b"list":

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from crawler.connection import Connection, connect
-from crawler.errors import LonglineError
+from crawler.errors import FrontierUnavailable, LonglineError
 from crawler.frontier import Batcher, Frontier, Lease, Snapshot
 from crawler.options import Options
 from crawler.storage.sinks import DirectorySink
@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 CLOSING = 20.0
 """Seconds for which a closing worker waits for an unreachable frontier; what it holds then ends by expiry."""
+
+CLOSING_FULL = 1.0
+"""The same where the disk takes nothing: outcomes that wait for the log end by their sessions."""
 
 MARGIN = 5.0
 """Seconds before a lease's end at which its request must be over; a tenth of a lease that is shorter than 50 s."""
@@ -60,6 +63,7 @@ class Worker(Outcomes):
         self.opened = False
         self.candidates = Candidates(options)
         self.failed = ""
+        self._claim = ""
         self._clock_offset_ms = 0.0
 
     @classmethod
@@ -72,9 +76,19 @@ class Worker(Outcomes):
 
         Raises FrontierUnavailable, FrontierMismatch, SpoolError, SinkError.
         """
+        self.connection = await connect(self.options)
+        try:
+            await self._open()
+        except BaseException:
+            await self.connection.close()
+            raise
+        self.opened = True
+
+    async def _open(self) -> None:
         options = self.options
-        self.connection = await connect(options)
         self.frontier = await Frontier.open(self.connection.client, options, revive=self.connection.revive)
+        if options.scheduler_flush_on_start:
+            await self._flush()
         self.batcher = Batcher(self.frontier)
         self.hosts = Hosts(self.frontier, options)
         self.writer = CorpusWriter(
@@ -90,7 +104,21 @@ class Worker(Outcomes):
             on_settled=self.row_settled,
         )
         await self.writer.open()
-        self.opened = True
+
+    async def _flush(self) -> None:
+        """Purge the frontier, once for a whole fleet: who finds others at work, or has been forestalled within a
+        session's length, joins the crawl as it is.
+        """
+        options = self.options
+        claim = f"longline:flush:{options.crawl_id}"
+        session_ms = round(options.session_ttl * 1000)
+        ours = await self.frontier.link.command("SET", claim, self.name, "NX", "PX", session_ms)
+        if not ours or await self.frontier.workers():
+            logger.warning("SCHEDULER_FLUSH_ON_START: nothing is purged, others are at crawl %r", options.crawl_id)
+            return
+        self._claim = claim
+        logger.info("SCHEDULER_FLUSH_ON_START: purged %d keys", await self.frontier.purge())
+        self.frontier = await Frontier.open(self.connection.client, options, revive=self.connection.revive)
 
     async def close(self, *, purge: bool = False) -> None:
         """Give back what is unfinished, publish what is there, leave; with ``purge`` the crawl's frontier goes too."""
@@ -99,7 +127,7 @@ class Worker(Outcomes):
             if not visit.settled:
                 self.release(visit)
         with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSING):
+            async with asyncio.timeout(CLOSING if self.writer.failure is None else CLOSING_FULL):
                 await self.drain()
         try:
             await self.writer.close()
@@ -111,10 +139,19 @@ class Worker(Outcomes):
             )
             self.failed = "storage_failed"
         await self.batcher.close()
-        if purge:
-            await self.frontier.purge()
+        try:
+            await self._leave(purge)
+        except FrontierUnavailable as error:
+            logger.warning("frontier: %s; what this worker holds is taken back when its session ends", error)
         await self.frontier.close()
         await self.connection.close()
+
+    async def _leave(self, purge: bool) -> None:
+        await self.frontier.leave(self.name)
+        if purge:
+            await self.frontier.purge()
+        if self._claim:
+            await self.frontier.link.command("DEL", self._claim)
 
     # Time
 
