@@ -27,7 +27,6 @@ ANSWERS = {
 }
 """What scripts answer, by their letter."""
 
-NO_WIRE: tuple[Argument, Argument, Argument] = ("", 0, "")
 
 
 CHUNK = 500
@@ -124,9 +123,7 @@ class Calls:
         self.heard_clock(int(reply[1]))
         return bytes(reply[0]).decode()
 
-    def _wire(self, item: Named, wire: Wire | None) -> tuple[Argument, Argument, Argument]:
-        if wire is None:
-            self.due.expect(self.partition_of(item.group))
-            return NO_WIRE
-        self.due.expect(self.partition_of(item.group), wire.delay_ms - wire.age_ms)
-        return (wire.age_ms, wire.delay_ms, wire.pace or "")
+    def _wire(self, item: Named, wire: Wire | None) -> bytes:
+        wait = wire.delay_ms - wire.age_ms if wire else 0
+        self.due.expect(self.partition_of(item.group), wait)
+        return records.pack_wire(wire)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
+from hiredis import pack_command
 from redis.asyncio import Redis
 from redis.exceptions import (
     AuthenticationError,
@@ -113,9 +114,19 @@ class Link:
 
     async def _evaluate(self, script: Script, keys: list[str], args: Sequence[Argument]) -> Any:
         try:
-            return await self._execute("EVALSHA", script.sha, len(keys), *keys, *args)
+            return await self._send(("EVALSHA", script.sha, len(keys), *keys, *args))
         except NoScriptError:  # the server is new, or was told to forget; EVAL leaves the script there
             return await self._execute("EVAL", script.text, len(keys), *keys, *args)
+
+    async def _send(self, parts: tuple[Any, ...]) -> Any:
+        """As `Redis.execute_command`, but packed by hiredis: scripts have thousands of arguments."""
+        pool = self.client.connection_pool
+        connection: Any = await pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            await connection.send_packed_command([pack_command(parts)])
+            return await connection.read_response()
+        finally:
+            await pool.release(connection)
 
     async def repeat(self, call: Callable[[], Awaitable[T]]) -> T:
         """Await ``call()`` until it answers; with back-off and jitter, for ``patience`` seconds at most."""

@@ -199,7 +199,7 @@ class Part:
                 break
             self.turn += 1
             row = self.rows[group]
-            row.turns += 1
+            row.turns += (token, group) not in self.turns
             self.owned[token] = Owned(State.LEASED, band, group, queue.popleft(), worker, now, now + lease_ms)
             self.turns[token, group] = now + lease_ms
             if not queue:

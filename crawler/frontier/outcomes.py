@@ -23,13 +23,13 @@ class Outcomes(Calls):
         A turn ends even when the answer is STALE.
         """
         leases = [lease for lease, _ in ended]
-        letters = await self._by_token("fetched", self._head(now), leases, lambda i: self._wire(*ended[i]))
+        letters = await self._by_token("fetched", self._head(now), leases, lambda i: (self._wire(*ended[i]),))
         return [ANSWERS[letter] for letter in letters]
 
     async def fetched_turn(self, token: bytes, group: str, wire: Wire | None, *, now: int | None = None) -> None:
         """End a turn that `reserve` granted; without a ``wire`` no request was made."""
         turn = Handle(token, group, b"")
-        await self._by_token("fetched", self._head(now), [turn], lambda _: self._wire(turn, wire))
+        await self._by_token("fetched", self._head(now), [turn], lambda _: (self._wire(turn, wire),))
 
     async def complete(self, completions: Sequence[Completion], *, now: int | None = None) -> list[Answer]:
         """These URLs are done without a document; redirects' targets go into the outbox. APPLIED or STALE."""
@@ -37,7 +37,7 @@ class Outcomes(Calls):
         def rest(i: int) -> Sequence[Argument]:
             done = completions[i]
             target = records.pack_entry(done.redirect.candidate) if done.redirect else b""
-            return (*self._wire(done.lease, done.wire), done.reason, target)
+            return (self._wire(done.lease, done.wire), done.reason, target)
 
         letters = await self._by_token("complete", self._head(now), [done.lease for done in completions], rest)
         return [ANSWERS[letter] for letter in letters]
@@ -53,7 +53,7 @@ class Outcomes(Calls):
             failure, fate = failures[i], fates[i]
             record = records.with_failure(failure.lease.record, fate.code)
             wire = self._wire(failure.lease, failure.wire)
-            return (*wire, _FATES[fate.state], failure.kind, round(fate.delay * 1000), failure.not_before_ms, record)
+            return (wire, _FATES[fate.state], failure.kind, round(fate.delay * 1000), failure.not_before_ms, record)
 
         letters = await self._by_token("retry", self._head(now), [failure.lease for failure in failures], rest)
         for group in {failure.lease.group for failure in failures if self._is_offline(failure, now)}:
@@ -77,7 +77,7 @@ class Outcomes(Calls):
         backs = [item if isinstance(item, Handback) else Handback(item) for item in handbacks]
 
         def rest(i: int) -> Sequence[Argument]:
-            return (*self._wire(backs[i].lease, backs[i].wire), backs[i].not_before_ms)
+            return (self._wire(backs[i].lease, backs[i].wire), backs[i].not_before_ms)
 
         letters = await self._by_token("release", self._head(now), [back.lease for back in backs], rest)
         return [ANSWERS[letter] for letter in letters]
@@ -86,7 +86,7 @@ class Outcomes(Calls):
         """These URLs are given up now. APPLIED or STALE."""
 
         def rest(i: int) -> Sequence[Argument]:
-            return (*self._wire(burials[i].lease, burials[i].wire), burials[i].reason)
+            return (self._wire(burials[i].lease, burials[i].wire), burials[i].reason)
 
         letters = await self._by_token("bury", self._head(now), [burial.lease for burial in burials], rest)
         return [ANSWERS[letter] for letter in letters]

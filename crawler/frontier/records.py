@@ -28,7 +28,7 @@ import xxhash
 
 from crawler.errors import BadInput, FrontierMismatch
 from crawler.frontier.policy import BY_CODE, REPLAYED
-from crawler.frontier.types import Candidate, DeadLetter, GroupInfo, Lease
+from crawler.frontier.types import Candidate, DeadLetter, GroupInfo, Lease, Wire
 from crawler.urls import fingerprint
 
 VERSION: Final = 1
@@ -53,6 +53,7 @@ _LENGTH32 = struct.Struct(">I")
 _ROW = struct.Struct(">BcBddB")  # version, state, band, granted ms, deadline ms, length of the worker's name
 _GROUP_ROW = struct.Struct(">BBBHdI")  # version, flags, open turns, band mask, next allowed ms, delay ms; then the pace
 _RULES = struct.Struct(">dI")  # blocked until ms, least delay ms
+_WIRE = struct.Struct(">II")
 _LETTER = struct.Struct(">BdBB")  # version, buried ms, band, length of the reason
 _ENTRY = struct.Struct(">BdB")  # version, made ms, band
 
@@ -180,6 +181,14 @@ def split_tail(tail: bytes) -> tuple[str, bytes]:
     """Group and record of a tail."""
     end = 1 + tail[0]
     return tail[1:end].decode(), tail[end:]
+
+
+def pack_wire(wire: Wire | None) -> bytes:
+    """A wire as scripts take it: u32 age ms, u32 delay ms, pace; b"" for none."""
+    if wire is None:
+        return b""
+    longest = 0xFFFFFFFF
+    return _WIRE.pack(max(0, min(wire.age_ms, longest)), max(0, min(wire.delay_ms, longest))) + (wire.pace or b"")
 
 
 def unpack_grant(token: bytes, row: bytes, pace: bytes, asked: float, fingerprint: Fingerprint = fingerprint) -> Lease:

@@ -82,10 +82,11 @@ def _read(found: dict[str, Any], bands: int) -> Scan:
     states["delayed"] = [_url(*_tail(member[1:])) for member, _ in found["delayed"]]
     letters = [fields[b"l"] for _, fields in found["dead"]]
     states["dead"] = [_url(*_tail(letter[11 + letter[10] :])) for letter in letters]
+    turns = {(member[:16], member[16:].decode()) for member, _ in found["turns"]}
     leased, sealed, owners = set(), set(), dict[str, set[bytes]]()
     for token, row in found["leases"].items():
-        state = {b"L": "leased", b"H": "held", b"S": "sealed"}[row[1:2]]
         worker, (group, record) = row[20 : 20 + row[19]].decode(), _tail(row[20 + row[19] :])
+        state = "sealed" if row[1:2] == b"S" else "leased" if (token, group) in turns else "held"
         states[state].append(_url(group, record))
         if state == "leased":
             leased.add((token, group))
@@ -100,7 +101,7 @@ def _read(found: dict[str, Any], bands: int) -> Scan:
         queues=queues,
         groups={name.decode(): _group(row) for name, row in found["groups"].items()},
         due=[{name.decode(): score for name, score in found[f"due:{band}"]} for band in range(bands)],
-        turns={(member[:16], member[16:].decode()) for member, _ in found["turns"]},
+        turns=turns,
         leased=leased,
         sealed=sealed,
         owned_by_worker=owners,

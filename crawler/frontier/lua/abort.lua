@@ -16,13 +16,13 @@
 
 local segment = ARGV[3]
 local mine = TAG .. 's:' .. segment
-redis.call('SADD', K_aborted, segment)
-local tokens = redis.call('SPOP', mine, ARGV[4])
+redis_call('SADD', K_aborted, segment)
+local tokens = redis_call('SPOP', mine, ARGV[4])
 table.sort(tokens)   -- chance would make no two runs alike
 local found, urls, names = fetch('HMGET', K_leases, tokens), {}, {}
 for i, row in ipairs(found) do
-  local _, tail = parse(row)
-  urls[i] = {band = string.byte(row, 3), group = group_of(tail), record = record_of(tail)}
+  local tail = tail_of(row)
+  urls[i] = {band = byte(row, 3), group = group_of(tail), record = record_of(tail)}
   names[i] = urls[i].group
 end
 load_groups(names)
@@ -34,6 +34,6 @@ call('HDEL', K_leases, tokens)
 save_queues()
 save_groups()
 if #tokens > 0 then save_counts() end
-local left = redis.call('SCARD', mine)
-if left == 0 then redis.call('HDEL', K_segs, segment) end
+local left = redis_call('SCARD', mine)
+if left == 0 then redis_call('HDEL', K_segs, segment) end
 return left

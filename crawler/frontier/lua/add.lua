@@ -19,25 +19,26 @@
 -- by nine standard deviations.
 
 local FILL = 170
+local seen = TAG .. 'seen:'
 
-local meta = redis.call('HMGET', K_meta, 'seen', 'level', 'split')
+local meta = redis_call('HMGET', K_meta, 'seen', 'level', 'split')
 local members, level, split = tonumber(meta[1] or 0), tonumber(meta[2] or 0), tonumber(meta[3] or 0)
 local before = members
 local size = 2 ^ level
 
 local function bucket_of(key)
-  local low = tonumber(string.sub(key, -12))
+  local low = tonumber(sub(key, -12))
   local bucket = low % size
   if bucket < split then bucket = low % (2 * size) end
-  return TAG .. 'seen:' .. string.format('%d', bucket)
+  return seen .. bucket
 end
 
 local function split_bucket()
-  local from = TAG .. 'seen:' .. string.format('%d', split)
-  local to = TAG .. 'seen:' .. string.format('%d', size + split)
+  local from = seen .. split
+  local to = seen .. size + split
   local movers = {}
-  for _, key in ipairs(redis.call('SMEMBERS', from)) do
-    if tonumber(string.sub(key, -12)) % (2 * size) ~= split then movers[#movers + 1] = key end
+  for _, key in ipairs(redis_call('SMEMBERS', from)) do
+    if tonumber(sub(key, -12)) % (2 * size) ~= split then movers[#movers + 1] = key end
   end
   call('SREM', from, movers)
   call('SADD', to, movers)
@@ -55,11 +56,10 @@ while at <= #ARGV do
   local run = nil
   for i = at + 3, last, stride do
     local key, answer = ARGV[i], 'S'
-    if redis.call('SADD', bucket_of(key), key) == 1 then
+    if redis_call('SADD', bucket_of(key), key) == 1 then
       answer = 'A'
       members = members + 1
-      move(nil, 'queued')
-    elseif own_chain and redis.call('SADD', K_hops, key .. ':' .. ARGV[i + 1]) == 1 then
+    elseif own_chain and redis_call('SADD', K_hops, key .. ':' .. ARGV[i + 1]) == 1 then
       answer = 'G'
       move('done', 'queued')
     end
@@ -85,7 +85,8 @@ if #fresh > 0 then
   while members > FILL * (size + split) do split_bucket() end
   if members > before then
     count('added', members - before)
-    redis.call('HSET', K_meta, 'seen', members, 'level', level, 'split', split)
+    move(nil, 'queued', members - before)
+    redis_call('HSET', K_meta, 'seen', members, 'level', level, 'split', split)
   end
   save_counts()
 end

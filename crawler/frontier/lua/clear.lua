@@ -24,21 +24,21 @@ local function finish(from, band, tail)
 end
 
 load_groups({name})
-local row, prefix = rows[name], string.char(#name) .. name
+local row, prefix = rows[name], char(#name) .. name
 for band = 0, tonumber(ARGV[6]) - 1 do
   local queue = TAG .. 'q:' .. band .. ':' .. name
-  if moved < limit and bit.band(row.mask, bit.lshift(1, band)) ~= 0 then
-    for _, record in ipairs(redis.call('LPOP', queue, limit - moved) or {}) do finish('queued', band, prefix .. record) end
-    if redis.call('EXISTS', queue) == 0 then no_work(row, band) end
+  if moved < limit and has_bit(row.mask, shifted(1, band)) ~= 0 then
+    for _, record in ipairs(redis_call('LPOP', queue, limit - moved) or {}) do finish('queued', band, prefix .. record) end
+    if redis_call('EXISTS', queue) == 0 then no_work(row, band) end
   end
 end
 local after = offset
 if moved < limit then
-  local page = redis.call('ZRANGE', K_delayed, offset, offset + limit - 1)
+  local page = redis_call('ZRANGE', K_delayed, offset, offset + limit - 1)
   local gone = {}
   for _, member in ipairs(page) do
-    if string.sub(member, 2, 1 + #prefix) == prefix then
-      finish('delayed', string.byte(member), string.sub(member, 2))
+    if sub(member, 2, 1 + #prefix) == prefix then
+      finish('delayed', byte(member), sub(member, 2))
       gone[#gone + 1] = member
     end
   end

@@ -10,11 +10,11 @@
 -- Cost   O(length of the manifest)
 
 local segment = ARGV[2]
-local decided = redis.call('HGET', K_decisions, segment)
+local decided = redis_call('HGET', K_decisions, segment)
 if not decided then
-  decided = string.char(1) .. ARGV[3] .. string.char(0) .. ARGV[4]
-  redis.call('HSET', K_decisions, segment, decided)
-  redis.call('SADD', K_pending, segment)
+  decided = char(1) .. ARGV[3] .. char(0) .. ARGV[4]
+  redis_call('HSET', K_decisions, segment, decided)
+  redis_call('SADD', K_pending, segment)
   count('moves', 1)
   save_counts()
 end

@@ -8,10 +8,10 @@
 -- Cost   O(1)
 
 local segment = ARGV[2]
-local decided = redis.call('HGET', K_decisions, segment)
+local decided = redis_call('HGET', K_decisions, segment)
 if not decided then return 0 end
-redis.call('HSET', K_decisions, segment, string.sub(decided, 1, 2) .. string.char(1))
-local pending = redis.call('SREM', K_pending, segment)
+redis_call('HSET', K_decisions, segment, sub(decided, 1, 2) .. char(1))
+local pending = redis_call('SREM', K_pending, segment)
 count('moves', pending)
 save_counts()
 return pending

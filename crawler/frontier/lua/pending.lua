@@ -7,7 +7,7 @@
 -- Returns now, the names of the segments, then token and entry of each redirect.
 -- Cost   O(limit + segments)
 
-local reply = {now, redis.call('SMEMBERS', K_pending)}
-local page = redis.call('HSCAN', K_outbox, 0, 'COUNT', ARGV[2])[2]
+local reply = {now, redis_call('SMEMBERS', K_pending)}
+local page = redis_call('HSCAN', K_outbox, 0, 'COUNT', ARGV[2])[2]
 for i = 1, #page do reply[#reply + 1] = page[i] end
 return reply

@@ -11,14 +11,14 @@
 
 local segment = ARGV[2]
 local mine = TAG .. 's:' .. segment
-local tokens = redis.call('SPOP', mine, ARGV[3])
+local tokens = redis_call('SPOP', mine, ARGV[3])
 if #tokens > 0 then
   call('HDEL', K_leases, tokens)
   count('sealed', -#tokens)
   count('done', #tokens)
   count('moves', #tokens)
 end
-local left = redis.call('SCARD', mine)
-if left == 0 then redis.call('HDEL', K_segs, segment) end
+local left = redis_call('SCARD', mine)
+if left == 0 then redis_call('HDEL', K_segs, segment) end
 if #tokens > 0 then save_counts() end
 return left

@@ -26,13 +26,14 @@ local function sooner(at)
   if at and (more == -1 or at < more) then more = at end
 end
 
-local function expire(token, row)
-  local worker, tail = parse(row)
-  local group, band, state = group_of(tail), string.byte(row, 3), NAMES[string.sub(row, 2, 2)]
+local function expire(token, row, state)
+  local tail = tail_of(row)
+  local group, band = group_of(tail), byte(row, 3)
   local record = with_code(record_of(tail), EXPIRED)
   local met = expiries(record)
-  local named = string.char(#group) .. group .. record
-  drop_item({token = token, worker = worker})
+  local named = char(#group) .. group .. record
+  gone[#gone + 1] = token
+  put_in(leavers, worker_of(row), token)
   count('expiries', 1)
   expired = expired + 1
   if met >= most then
@@ -43,32 +44,32 @@ local function expire(token, row)
     push_head(band, group, record)
     move(state, 'queued')
   else
-    delay_url(band, named, now + tonumber(ARGV[math.min(4 + met, #ARGV)]))
+    delay_url(band, named, now + tonumber(ARGV[min(4 + met, #ARGV)]))
     move(state, 'delayed')
   end
 end
 
 -- Turns past their deadline, and the leases among them.
-local late = redis.call('ZRANGEBYSCORE', K_turns, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
+local late = redis_call('ZRANGEBYSCORE', K_turns, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
 local tokens, names = {}, {}
 for i = 1, #late, 2 do
-  tokens[#tokens + 1] = string.sub(late[i], 1, 16)
-  names[#names + 1] = string.sub(late[i], 17)
+  tokens[#tokens + 1] = sub(late[i], 1, 16)
+  names[#names + 1] = sub(late[i], 17)
 end
 local found = fetch('HMGET', K_leases, tokens)
 
--- Workers whose sessions are over: their URLs in states leased and held.
-local orphans, orphan_rows, deserted, doomed = {}, {}, {}, {}
+-- Workers whose sessions are over: the URLs they own.
+local orphans, deserted, doomed = {}, {}, {}
 local taken = {}
 for i, token in ipairs(tokens) do taken[token] = true end
 local owned = {}
-local owners = redis.call('HGETALL', K_segs)
+local owners = redis_call('HGETALL', K_segs)
 for i = 1, #owners, 2 do put_in(owned, owners[i + 1], owners[i]) end
-local over = redis.call('ZRANGEBYSCORE', K_sessions, '-inf', '(' .. now, 'WITHSCORES')
+local over = redis_call('ZRANGEBYSCORE', K_sessions, '-inf', '(' .. now, 'WITHSCORES')
 local room = limit
 for i = 1, #over, 2 do
   local worker, ended_at = over[i], tonumber(over[i + 1])
-  local theirs = room > 0 and redis.call('SRANDMEMBER', TAG .. 'w:' .. worker, room) or {}
+  local theirs = room > 0 and redis_call('SRANDMEMBER', TAG .. 'w:' .. worker, room) or {}
   room = room - #theirs
   table.sort(theirs)   -- chance would make no two runs alike
   for _, token in ipairs(theirs) do
@@ -84,24 +85,25 @@ for i = 1, #over, 2 do
     deserted[#deserted + 1] = worker
   end
 end
-orphan_rows = fetch('HMGET', K_leases, orphans)
-for _, row in ipairs(orphan_rows) do
-  local _, tail = parse(row)
-  names[#names + 1] = group_of(tail)
+local orphan_rows, members = fetch('HMGET', K_leases, orphans), {}
+for i = 1, #orphans do
+  local name = group_of(tail_of(orphan_rows[i]))
+  names[#names + 1] = name
+  members[i] = orphans[i] .. name
 end
+local open = fetch('ZMSCORE', K_turns, members)
 load_groups(names)
 
 for i, token in ipairs(tokens) do
   local name = names[i]
-  local row, ours = rows[name], true
+  local row = rows[name]
   if found[i] then
-    local _, tail = parse(found[i])
-    if string.sub(found[i], 2, 2) == LEASED and group_of(tail) == name then expire(token, found[i]) end
+    if byte(found[i], 2) == OWNED and group_of(tail_of(found[i])) == name then expire(token, found[i], 'leased') end
   end
   ended[#ended + 1] = token .. name
-  end_turn(row, tonumber(late[2 * i]) + math.max(row.delay, row.least))
+  end_turn(row, tonumber(late[2 * i]) + max(row.delay, row.least or 0))
 end
-for i, token in ipairs(orphans) do expire(token, orphan_rows[i]) end
+for i, token in ipairs(orphans) do expire(token, orphan_rows[i], open[i] and 'leased' or 'held') end
 save_items()
 call('ZREM', K_sessions, deserted)
 save_queues()
@@ -110,8 +112,8 @@ save_groups()
 if #late == 2 * limit or room <= 0 then
   more = 0
 else
-  sooner(tonumber(redis.call('ZRANGE', K_turns, 0, 0, 'WITHSCORES')[2]))
-  local live = redis.call('ZRANGEBYSCORE', K_sessions, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  sooner(tonumber(redis_call('ZRANGE', K_turns, 0, 0, 'WITHSCORES')[2]))
+  local live = redis_call('ZRANGEBYSCORE', K_sessions, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   if live then sooner(tonumber(live) + 1) end
 end
 if #late > 0 or #orphans > 0 then save_counts() end

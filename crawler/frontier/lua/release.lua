@@ -6,24 +6,24 @@
 -- @include items
 -- ARGV  1 now      ms; 0: the server's clock
 --       2 turns    most fetches at once in a group
---       3.. items  token, tail, age ('': no request was made), delay, pace, time not to be granted before (ms; 0: none)
+--       3.. items  token, tail, wire ('': no request was made), time not to be granted before (ms; 0: none)
 -- Returns one letter per item: A applied, S stale (sealed URLs too). Where the group itself waits until then, a URL is queued; where
 -- it does not, the URL alone is delayed.
 -- Cost   O(log groups + log delayed) an item
 
-read_items(3, 6)
+load_groups(read_items(3, 4))
 local answers = {}
-for i, item in ipairs(items) do
-  end_item_turn(item, ARGV[item.at + 2], ARGV[item.at + 3], ARGV[item.at + 4])
-  if item.state and item.state ~= SEALED then
-    local not_before = tonumber(ARGV[item.at + 5])
-    drop_item(item)
+for i = 1, #items do
+  local item = items[i]
+  end_item_turn(item, ARGV[item.at + 2])
+  if leave(item) then
+    local not_before = tonumber(ARGV[item.at + 3])
     if not_before > now and not_before > rows[item.group].next then
-      delay_url(item.band, item.tail, not_before)
-      move(NAMES[item.state], 'delayed')
+      delay_url(item.band, ARGV[item.at + 1], not_before)
+      move(item.state, 'delayed')
     else
-      push_head(item.band, item.group, record_of(item.tail))
-      move(NAMES[item.state], 'queued')
+      push_head(item.band, item.group, record_of(ARGV[item.at + 1]))
+      move(item.state, 'queued')
     end
     answers[i] = 'A'
   else

@@ -12,16 +12,16 @@
 
 local answers, letters, names, ids = {}, {}, {}, {}
 for i = 3, #ARGV do
-  local entry = redis.call('XRANGE', K_dead, ARGV[i], ARGV[i])[1]
+  local entry = redis_call('XRANGE', K_dead, ARGV[i], ARGV[i])[1]
   answers[#answers + 1] = entry and 'A' or 'S'
   if entry then
     local letter = entry[2][2]
-    local _, _, band, length = struct.unpack('>BdBB', letter)
-    local tail = string.sub(letter, 12 + length)
-    local size = string.byte(tail)
+    local _, _, band, length = struct_unpack('>BdBB', letter)
+    local tail = sub(letter, 12 + length)
+    local size = byte(tail)
     ids[#ids + 1] = entry[1]
-    names[#names + 1] = string.sub(tail, 2, 1 + size)
-    letters[#letters + 1] = {band = band, record = with_code(string.sub(tail, 2 + size), REPLAYED)}
+    names[#names + 1] = sub(tail, 2, 1 + size)
+    letters[#letters + 1] = {band = band, record = with_code(sub(tail, 2 + size), REPLAYED)}
   end
 end
 load_groups(names)

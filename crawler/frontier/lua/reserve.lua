@@ -14,16 +14,16 @@
 -- Cost   O(log groups)
 
 local member = ARGV[3] .. ARGV[4]
-local deadline = redis.call('ZSCORE', K_turns, member)
+local deadline = redis_call('ZSCORE', K_turns, member)
 load_groups({ARGV[4]})
 local row = rows[ARGV[4]]
 if deadline then return {1, tonumber(deadline), row.pace, now} end
-if row.turns >= TURNS then return {0, math.max(row.next, now + tonumber(ARGV[6])), row.pace, now} end
-local free_at = math.max(row.next, row.until_ms)
+if row.turns >= TURNS then return {0, max(row.next, now + tonumber(ARGV[6])), row.pace, now} end
+local free_at = max(row.next, row.until_ms or 0)
 if free_at > now then return {0, free_at, row.pace, now} end
 take_turn(row)
 deadline = now + tonumber(ARGV[5])
-redis.call('ZADD', K_turns, deadline, member)
+redis_call('ZADD', K_turns, deadline, member)
 save_groups()
 save_counts()
 return {1, deadline, row.pace, now}

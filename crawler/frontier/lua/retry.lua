@@ -6,29 +6,29 @@
 -- @include items
 -- ARGV  1 now      ms; 0: the server's clock
 --       2 turns    most fetches at once in a group
---       3.. items  token, tail, age ('': no request was made), delay, pace, fate (D delayed, Q queued at the tail, X dead),
+--       3.. items  token, tail, wire ('': no request was made), fate (D delayed, Q queued at the tail, X dead),
 --                  reason of the death, ms to be delayed, time not to be queued before (ms), the record with the failure in it
 -- Returns one letter per item: its fate, or S stale (sealed URLs too); and now.
 -- Cost   O(log groups + log delayed) an item
 
-read_items(3, 10)
+load_groups(read_items(3, 8))
 local answers = {}
-for i, item in ipairs(items) do
+for i = 1, #items do
+  local item = items[i]
   local at = item.at
-  end_item_turn(item, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
-  if item.state and item.state ~= SEALED then
-    local fate, record = ARGV[at + 5], ARGV[at + 9]
-    local tail = string.char(#item.group) .. item.group .. record
-    drop_item(item)
+  end_item_turn(item, ARGV[at + 2])
+  if leave(item) then
+    local fate, record = ARGV[at + 3], ARGV[at + 7]
+    local tail = char(#item.group) .. item.group .. record
     if fate == 'D' then
-      delay_url(item.band, tail, math.max(now + tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8])))
-      move(NAMES[item.state], 'delayed')
+      delay_url(item.band, tail, max(now + tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])))
+      move(item.state, 'delayed')
     elseif fate == 'Q' then
       push_tail(item.band, item.group, record)
-      move(NAMES[item.state], 'queued')
+      move(item.state, 'queued')
     else
-      bury_url(item.band, tail, ARGV[at + 6])
-      move(NAMES[item.state], 'dead')
+      bury_url(item.band, tail, ARGV[at + 4])
+      move(item.state, 'dead')
     end
     answers[i] = fate
   else

@@ -13,14 +13,14 @@
 local name = ARGV[3]
 load_groups({name})
 local row = rows[name]
-if ARGV[4] ~= '' then row.until_ms = tonumber(ARGV[4]) end
-if ARGV[5] ~= '' then row.least = tonumber(ARGV[5]) end
+row.until_ms = tonumber(ARGV[4]) or row.until_ms or 0
+row.least = tonumber(ARGV[5]) or row.least or 0
 if row.until_ms > 0 or row.least > 0 then
   row.flags = RULED
-  redis.call('HSET', K_rules, name, struct.pack('>dI', row.until_ms, row.least))
+  redis_call('HSET', K_rules, name, pack('>dI', row.until_ms, row.least))
 else
   row.flags = 0
-  redis.call('HDEL', K_rules, name)
+  redis_call('HDEL', K_rules, name)
 end
 row.changed, row.ruled = true, true
 save_groups()

@@ -18,36 +18,35 @@
 read_items(6, 2)
 local worker, segment = ARGV[3], ARGV[5]
 local mine = TAG .. 's:' .. segment
-local aborted = redis.call('SISMEMBER', K_aborted, segment) == 1
-
-local tokens = {}
-for i, item in ipairs(items) do tokens[i] = item.token end
-local inside = fetch('SMISMEMBER', mine, tokens)
+local aborted = redis_call('SISMEMBER', K_aborted, segment) == 1
 
 local answers, fields, sealed = {}, {}, {}
-for i, item in ipairs(items) do
-  if item.state == HELD and aborted then
+for i = 1, #items do
+  local item = items[i]
+  if item.state == 'held' and aborted then
     answers[i] = 'T'
-  elseif item.state == HELD then
+  elseif item.state == 'held' then
     fields[#fields + 1] = item.token
-    fields[#fields + 1] = string.char(1) .. SEALED .. string.sub(item.row, 3)
+    fields[#fields + 1] = sub(item.row, 1, 1) .. 'S' .. sub(item.row, 3)
     sealed[#sealed + 1] = item.token
-    put_in(leavers, item.worker, item.token)
-    move('held', 'sealed')
+    put_in(leavers, worker_of(item.row), item.token)
     answers[i] = 'A'
-  elseif item.state == LEASED then
+  elseif item.state == 'leased' then
     answers[i] = 'L'
+  elseif item.state == 'sealed' and redis_call('SISMEMBER', mine, item.token) == 1 then
+    answers[i] = 'Y'
   else
-    answers[i] = item.state == SEALED and inside[i] == 1 and 'Y' or 'S'
+    answers[i] = 'S'
   end
 end
 save_items()
 call('HSET', K_leases, fields)
 call('SADD', mine, sealed)
-local total = redis.call('SCARD', mine)
+move('held', 'sealed', #sealed)
+local total = redis_call('SCARD', mine)
 if total > 0 then
-  redis.call('HSET', K_segs, segment, worker)
-  redis.call('ZADD', K_sessions, now + tonumber(ARGV[4]), worker)
+  redis_call('HSET', K_segs, segment, worker)
+  redis_call('ZADD', K_sessions, now + tonumber(ARGV[4]), worker)
 end
 save_counts()
 return {table.concat(answers), total}

@@ -13,13 +13,7 @@ local TURNS = tonumber(ARGV[2])
 local RULED = 1
 local rows, loaded = {}, {}
 
-local function new_row(name)
-  local row = {flags = 0, turns = 0, mask = 0, next = 0, delay = 0, pace = '', due = 0, was = 0, until_ms = 0, least = 0}
-  rows[name] = row
-  loaded[#loaded + 1] = name
-  return row
-end
-
+-- `due` is the mask as the index knows it, `was` the time; an operator's rules are there in few rows only.
 local function load_groups(names)
   local missing, asked = {}, {}
   for i = 1, #names do
@@ -31,17 +25,22 @@ local function load_groups(names)
   end
   local values = fetch('HMGET', K_groups, missing)
   for i = 1, #missing do
-    local row, value = new_row(missing[i]), values[i]
+    local name, value = missing[i], values[i]
+    local row
     if value then
-      local version, at
-      version, row.flags, row.turns, row.mask, row.next, row.delay, at = struct.unpack('>BBBHdI', value)
-      row.pace = string.sub(value, at)
-      row.was = row.next
-      if row.turns < TURNS then row.due = row.mask end
-      if row.flags == RULED then
-        row.until_ms, row.least = struct.unpack('>dI', redis.call('HGET', K_rules, missing[i]))
+      local _, flags, turns, mask, next_ms, delay, at = struct_unpack('>BBBHdI', value)
+      row = {
+        flags = flags, turns = turns, mask = mask, next = next_ms, delay = delay, pace = sub(value, at),
+        due = turns < TURNS and mask or 0, was = next_ms,
+      }
+      if flags == RULED then
+        row.until_ms, row.least = struct_unpack('>dI', redis_call('HGET', K_rules, name))
       end
+    else
+      row = {flags = 0, turns = 0, mask = 0, next = 0, delay = 0, pace = '', due = 0, was = 0}
     end
+    rows[name] = row
+    loaded[#loaded + 1] = name
   end
 end
 
@@ -52,50 +51,50 @@ end
 
 -- end_turn(row, at): the group's next request begins no earlier than `at`.
 local function end_turn(row, at)
-  if row.turns > 0 then row.turns = row.turns - 1 end
+  row.turns = row.turns - 1
   if at > row.next then row.next = at end
   row.changed = true
 end
 
 local function has_work(row, band)
-  local bit_of_band = bit.lshift(1, band)
-  if bit.band(row.mask, bit_of_band) == 0 then
-    row.mask = row.mask + bit_of_band
+  local flag = shifted(1, band)
+  if has_bit(row.mask, flag) == 0 then
+    row.mask = row.mask + flag
     row.changed = true
   end
 end
 
 local function no_work(row, band)
-  local bit_of_band = bit.lshift(1, band)
-  if bit.band(row.mask, bit_of_band) ~= 0 then
-    row.mask = row.mask - bit_of_band
+  local flag = shifted(1, band)
+  if has_bit(row.mask, flag) ~= 0 then
+    row.mask = row.mask - flag
     row.changed = true
   end
 end
 
-local function put_in(lists, band, a, b)
-  local list = lists[band]
-  if not list then list = {}; lists[band] = list end
+local function put_in(lists, name, a, b)
+  local list = lists[name]
+  if not list then list = {}; lists[name] = list end
   list[#list + 1] = a
   if b then list[#list + 1] = b end
 end
 
 local function index_group(name, row, entering, leaving)
-  local due = 0
-  if row.turns < TURNS then due = row.mask end
+  local due = row.turns < TURNS and row.mask or 0
   local moved = row.next ~= row.was or row.ruled
-  if due == row.due and not moved then return end
-  local score = math.max(row.next, now, row.until_ms)
-  local band, is, was = 0, due, row.due
-  while is > 0 or was > 0 do
-    if is % 2 == 1 then
-      if was % 2 == 0 or moved then put_in(entering, band, score, name) end
-    elseif was % 2 == 1 then
-      put_in(leaving, band, name)
+  if due ~= row.due or moved then
+    local score = max(row.next, now, row.until_ms or 0)
+    local band, is, was = 0, due, row.due
+    while is > 0 or was > 0 do
+      if is % 2 == 1 then
+        if was % 2 == 0 or moved then put_in(entering, band, score, name) end
+      elseif was % 2 == 1 then
+        put_in(leaving, band, name)
+      end
+      is, was, band = floor(is / 2), floor(was / 2), band + 1
     end
-    is, was, band = math.floor(is / 2), math.floor(was / 2), band + 1
+    row.due, row.was = due, row.next
   end
-  row.due, row.was = due, row.next
 end
 
 local function save_groups()
@@ -107,7 +106,7 @@ local function save_groups()
       row.changed = false
       index_group(name, row, entering, leaving)
       fields[#fields + 1] = name
-      fields[#fields + 1] = struct.pack('>BBBHdI', 1, row.flags, row.turns, row.mask, row.next, row.delay) .. row.pace
+      fields[#fields + 1] = pack('>BBBHdI', 1, row.flags, row.turns, row.mask, row.next, row.delay) .. row.pace
     end
   end
   for band, list in pairs(leaving) do call('ZREM', TAG .. 'due:' .. band, list) end

@@ -31,11 +31,11 @@ end
 
 -- A delayed URL: u8 band, tail.
 local function delay_url(band, tail, due)
-  redis.call('ZADD', K_delayed, due, string.char(band) .. tail)
+  redis_call('ZADD', K_delayed, due, char(band) .. tail)
 end
 
 -- A dead letter: u8 version, double buried ms, u8 band, u8 length and reason, tail.
 local function bury_url(band, tail, reason)
-  redis.call('XADD', K_dead, '*', 'l', struct.pack('>BdBB', 1, now, band, #reason) .. reason .. tail)
+  redis_call('XADD', K_dead, '*', 'l', pack('>BdBB', 1, now, band, #reason) .. reason .. tail)
   count('reason:' .. reason, 1)
 end
