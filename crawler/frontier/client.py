@@ -122,27 +122,25 @@ class Frontier(Operators, Segments, Durability):
         A member of its own redirect chain, up to MAX_HOPS long, is taken AGAIN once for each length of the chain.
         Raises BadInput for what is no URL in wire form.
         """
-        answers: list[Added] = [Added.SEEN] * len(candidates)
         parts: defaultdict[int, list[int]] = defaultdict(list)
         for i, candidate in enumerate(candidates):
             parts[self.partition_of(candidate.group)].append(i)
-        for (_, order), letters in await self._all(
-            [self._add_chunk(partition, chosen, candidates, now) for partition, chosen in chunked(parts)]
-        ):
+        # All is packed before anything is sent: a bad candidate leaves nothing half done.
+        calls = [(partition, *_runs(chosen, candidates, self.bands)) for partition, chosen in chunked(parts)]
+        replies = await self._all([self._add_runs(partition, runs, now) for partition, _, runs in calls])
+        answers: list[Added] = [Added.SEEN] * len(candidates)
+        for (_, order, _), letters in zip(calls, replies, strict=True):
             for i, letter in zip(order, letters, strict=True):
                 answers[i] = _ADDED[letter]
         return answers
 
-    async def _add_chunk(
-        self, partition: int, chosen: Sequence[int], candidates: Sequence[Candidate], now: int | None
-    ) -> tuple[tuple[int, list[int]], str]:
-        order, runs = _runs(chosen, candidates, self.bands)
+    async def _add_runs(self, partition: int, runs: Sequence[Argument], now: int | None) -> str:
         letters, epoch = await self.link.run("add", partition, [now or 0, self.turns, *runs])
-        self.epochs[partition] = bytes(epoch)
-        letters = letters.decode()
-        if letters.strip("S"):
+        self.epochs[partition] = epoch
+        answers: str = letters.decode()
+        if answers.strip("S"):
             self.due.expect(partition)
-        return (partition, order), letters
+        return answers
 
     # Leasing
 
@@ -234,7 +232,7 @@ class Frontier(Operators, Segments, Durability):
         """Take a group's turn without a URL, for as long as a lease lasts; ended by `fetched_turn`, or by its
         deadline."""
         partition = self.partition_of(group)
-        records.tail_of(group, b"")
+        records.group_name(group)
         args: list[Argument] = [now or 0, self.turns, token, group, self.lease_ms, TURN_PATIENCE_MS]
         granted, at, pace, server_now = await self.link.run("reserve", partition, args)
         self._reclaim_soon(partition, self.options.lease_ttl)
@@ -300,7 +298,7 @@ def _runs(chosen: Sequence[int], candidates: Sequence[Candidate], bands: int) ->
     args: list[Argument] = []
     for (group, band, again), members in sorted_runs.items():
         order += members
-        args += (group, band, -len(members) if again else len(members))
+        args += (records.group_name(group), band, -len(members) if again else len(members))
         for i in members:
             candidate = candidates[i]
             args.append(candidate.key)

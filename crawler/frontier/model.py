@@ -98,6 +98,7 @@ class Model:
         for candidate in candidates:
             if not 0 <= candidate.band < self.bands:
                 raise BadInput(f"band {candidate.band} of {candidate.url!r}: there are {self.bands}")
+            records.group_name(candidate.group)
         packed = [records.pack_record(candidate) for candidate in candidates]
         at = self._now(now)
         return [
@@ -147,7 +148,7 @@ class Model:
         return found
 
     async def reserve(self, token: bytes, group: str, *, now: int | None = None) -> Reserved:
-        records.tail_of(group, b"")
+        records.group_name(group)
         part = self.part_of(group)
         deadline, again, server_now = part.reserve(self._now(now), token, group, self._lease_ms, TURN_PATIENCE_MS)
         return Reserved(bool(deadline), deadline, again, part.rows.get(group, Row()).pace, server_now)

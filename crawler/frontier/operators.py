@@ -112,7 +112,7 @@ class Operators(Outcomes):
         await self._rule(group, "", round(delay * 1000), now)
 
     async def _rule(self, group: str, until: Argument, least: Argument, now: int | None) -> None:
-        records.tail_of(group, b"")
+        records.group_name(group)
         await self.link.run("rule", self.partition_of(group), [*self._head(now), group, until, least])
 
     async def drop(self, group: str, *, now: int | None = None) -> int:

@@ -170,11 +170,17 @@ def with_failure(record: bytes, code: int | None) -> bytes:
 
 
 def tail_of(group: str, record: bytes) -> bytes:
-    """Group and record as calls name them. Raises BadInput when the group's name is too long."""
+    """Group and record as calls name them. Raises BadInput."""
+    name = group_name(group)
+    return bytes((len(name),)) + name + record
+
+
+def group_name(group: str) -> bytes:
+    """A group's name as stored. Raises BadInput when it is empty or too long."""
     name = group.encode()
     if not 0 < len(name) <= MAX_GROUP:
         raise BadInput(f"the name of a politeness group has 1 to {MAX_GROUP} bytes: {group!r}")
-    return bytes((len(name),)) + name + record
+    return name
 
 
 def split_tail(tail: bytes) -> tuple[str, bytes]:
