@@ -15,13 +15,18 @@ Network = IPv4Network | IPv6Network
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _SIIT = IPv6Network("::ffff:0:0:0/96")
-_NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
+_CLOSED = (
+    IPv4Network("192.0.0.0/24"),  # IETF protocol assignments; Python calls some of it global
+    IPv6Network("64:ff9b:1::/48"),  # local NAT64: no telling where it leads, RFC 8215
+    IPv6Network("fec0::/10"),  # site-local, deprecated
+)
 
 
 class AddressRefused(OSError):
     """A connection to an address that is not public and was not allowed by ALLOWED_PRIVATE_NETWORKS."""
 
 
+REFUSAL = "no connection to"
 LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 EVERYWHERE: tuple[Network, ...] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 
@@ -42,7 +47,9 @@ class AddressGuard:
         real = _unwrapped(seen)
         if any(form in network for network in self._allowed for form in (seen, real)):
             return False
-        return not self._public or not real.is_global or real.is_multicast or real.is_reserved or seen in _NAT64_LOCAL
+        if not self._public or any(real in network for network in _CLOSED):
+            return True
+        return not real.is_global or real.is_multicast or real.is_reserved
 
     def socket_factory(self) -> Callable[[Any], socket.socket]:
         """A factory for aiohttp's connector, called with each getaddrinfo entry that is about to be tried.
@@ -53,8 +60,8 @@ class AddressGuard:
         def open_socket(info: Any) -> socket.socket:
             family, kind, proto, _, sockaddr = info
             if self.refuses(sockaddr[0]):
-                why = "is not a public address" if self._public else "is refused: USER_AGENT names no contact"
-                raise AddressRefused(f"{sockaddr[0]} {why}")
+                why = "it is not a public address" if self._public else "USER_AGENT names no contact"
+                raise AddressRefused(f"{REFUSAL} {sockaddr[0]}: {why}")
             return plain_socket(family, kind, proto)
 
         return open_socket

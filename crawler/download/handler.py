@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ from scrapy.http import Headers
 from scrapy.responsetypes import responsetypes
 
 from crawler.download.content import ACCEPTED, DecodeFailed, codings, decode
-from crawler.download.guard import EVERYWHERE, LOOPBACK, AddressGuard, AddressRefused
+from crawler.download.guard import EVERYWHERE, LOOPBACK, REFUSAL, AddressGuard, AddressRefused
+from crawler.download.lenient import HEAD_LIMIT, LenientHandler
 from crawler.download.resolve import ResolveTable, TableResolver
 from crawler.download.wire import META_KEY, WireResponse
 from crawler.errors import FetchError
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-HEADER_LIMIT = 256 * 1024  # bytes; what browsers accept
 NO_LIMIT = 1 << 40  # bytes
 DNS_TTL = 300  # seconds an answer of the resolver is used
 KEEPALIVE = 15.0  # seconds an idle connection stays open
@@ -85,14 +86,16 @@ class DownloadHandler:
             keepalive_timeout=KEEPALIVE,
             socket_factory=socket_factory,
         )
+        protocol: Any = partial(LenientHandler, loop=asyncio.get_running_loop())
+        connector._factory = protocol  # noqa: SLF001 - aiohttp has no public way
         return aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             skip_auto_headers=_AUTOMATIC,
             response_class=_Answer,
-            max_line_size=HEADER_LIMIT,
-            max_field_size=HEADER_LIMIT,
+            max_line_size=HEAD_LIMIT,
+            max_field_size=HEAD_LIMIT,
         )
 
     async def download_request(self, request: Request) -> Response:
@@ -219,7 +222,7 @@ def _named_failures(timeout: float) -> Iterator[None]:
     except (aiohttp.ClientSSLError, ssl.SSLError) as error:
         raise FetchError("tls", str(error)) from error
     except aiohttp.ClientConnectorError as error:
-        raise FetchError(_connect_kind(error.os_error), str(error)) from error
+        raise FetchError(_connect_kind(error.os_error), f"{error.host}:{error.port}: {error.os_error}") from error
     except (aiohttp.InvalidURL, ValueError) as error:
         raise FetchError("bad-response", str(error)) from error
     except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError) as error:
@@ -230,7 +233,7 @@ def _named_failures(timeout: float) -> Iterator[None]:
 
 def _connect_kind(error: OSError) -> str:
     """The kind of a connection that did not come about."""
-    if isinstance(error, AddressRefused) or "is not a public address" in str(error):
+    if isinstance(error, AddressRefused) or REFUSAL in str(error):  # of several addresses the reasons are joined
         return "guard"
     return "refused" if error.errno == errno.ECONNREFUSED else "unreachable"
 
