@@ -356,21 +356,28 @@ class Model:
 
     async def dead(self, cursor: str = "", count: int = 100) -> tuple[list[DeadLetter], str]:
         every = [
-            records.dead_letter(f"{at}:{id_}", letter.band, letter.group, letter.record, letter.reason, letter.buried_ms)
+            records.dead_letter(f"{at}:{id_}-0", letter.band, letter.group, letter.record, letter.reason, letter.buried_ms)
             for at, part in enumerate(self.parts)
             for id_, letter in part.letters.items()
         ]
-        start = int(cursor or 0)
-        return every[start : start + count], str(start + count) if start + count < len(every) else ""
+        left = [letter for letter in every if _order(letter.id) > _order(cursor)]
+        return left[:count], left[count - 1].id if len(left) > count else ""
 
     async def replay(self, ids: Sequence[str], *, now: int | None = None) -> list[Answer]:
-        placed = [id_.partition(":") for id_ in ids]
-        return [self.parts[int(at)].replay(self._now(now), int(id_)) for at, _, id_ in placed]
+        places = [records.letter_place(id_) for id_ in ids]
+        return [
+            self.parts[at].replay(self._now(now), int(place.partition("-")[0])) if at < self.partitions else Answer.STALE
+            for at, place in places
+        ]
 
     async def purge(self) -> int:
         self.parts = self._new_parts()
         self.homes.clear()
         return 0
+
+
+def _order(letter_id: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in letter_id.replace("-", ":").split(":") if number)
 
 
 def _info(name: str, row: Row) -> GroupInfo:

@@ -379,7 +379,8 @@ class Part:
         late = [turn for turn in late if turn[0] <= now][:RECLAIM]
         leased = [t for _, _, t, group in late if t in self.owned and self._leased_in(t, group)]
         over = sorted((end, worker) for worker, end in self.sessions.items() if end < now)
-        orphans = [token for _, worker in over for token in self._owned_by(worker) if token not in leased]
+        orphans = [token for _, worker in over for token in self._owned_by(worker)][:RECLAIM]
+        orphans = [token for token in orphans if token not in leased]
         doomed: list[str] = []
         for end, worker in over:
             theirs = [segment for segment, (owner, _) in self.segments.items() if owner == worker]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawler.frontier import keys, records
+from crawler.frontier.calls import chunked
 from crawler.frontier.link import Argument
 from crawler.frontier.outcomes import Outcomes
 from crawler.frontier.states import COUNTED
@@ -138,13 +139,18 @@ class Operators(Outcomes):
         return letters, f"{at}:{after}" if at < self.partitions else ""
 
     async def replay(self, ids: Sequence[str], *, now: int | None = None) -> list[Answer]:
-        """Queue dead letters again; what they failed of before no longer counts. STALE: there is no such letter."""
+        """Queue dead letters again; what they failed of before no longer counts. STALE: there is no such letter.
+
+        Raises BadInput for what is no letter's id.
+        """
+        places = [records.letter_place(id_) for id_ in ids]
         parts: dict[int, list[int]] = {}
-        for i, id_ in enumerate(ids):
-            parts.setdefault(int(id_.partition(":")[0]), []).append(i)
+        for i, (partition, _) in enumerate(places):
+            if partition < self.partitions:
+                parts.setdefault(partition, []).append(i)
         answers = [Answer.STALE] * len(ids)
-        for partition, chosen in parts.items():
-            names = [ids[i].partition(":")[2] for i in chosen]
+        for partition, chosen in chunked(parts):
+            names = [places[i][1] for i in chosen]
             letters = await self.link.run("replay", partition, [*self._head(now), *names])
             for i, letter in zip(chosen, letters.decode(), strict=True):
                 answers[i] = Answer.APPLIED if letter == "A" else Answer.STALE

@@ -20,6 +20,7 @@ its token and its *tail*: u8 length, group, record; which is also how rows of ot
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -53,6 +54,7 @@ _LENGTH32 = struct.Struct(">I")
 _ROW = struct.Struct(">BcBddB")  # version, state, band, granted ms, deadline ms, length of the worker's name
 _GROUP_ROW = struct.Struct(">BBBHdI")  # version, flags, open turns, band mask, next allowed ms, delay ms; then the pace
 _RULES = struct.Struct(">dI")  # blocked until ms, least delay ms
+_LETTER_ID = re.compile(r"\d{1,5}:\d{1,16}-\d{1,16}", re.ASCII)
 _WIRE = struct.Struct(">II")
 _LETTER = struct.Struct(">BdBB")  # version, buried ms, band, length of the reason
 _ENTRY = struct.Struct(">BdB")  # version, made ms, band
@@ -248,6 +250,14 @@ def dead_letter(id_: str, band: int, group: str, record: bytes, reason: str, bur
 
 def _no_key(_url: str) -> int:
     return 0
+
+
+def letter_place(id_: str) -> tuple[int, str]:
+    """The partition of a dead letter and its place there. Raises BadInput for what is no letter's id."""
+    if not _LETTER_ID.fullmatch(id_):
+        raise BadInput(f"not the id of a dead letter: {id_!r}")
+    partition, _, place = id_.partition(":")
+    return int(partition), place
 
 
 def pack_entry(candidate: Candidate) -> bytes:
