@@ -94,6 +94,8 @@ def stored_form(request: Request, spider: Spider, defaults: Mapping[bytes, list[
         stored["encoding"] = request.encoding
     if request.priority:
         stored["priority"] = request.priority
+    if request.dont_filter and getattr(spider, "allowed_domains", None):
+        stored["dont_filter"] = True  # it may leave them
     return stored or None
 
 
@@ -130,6 +132,7 @@ def robots_meta(options: Options) -> dict[str, Any]:
         CUT_KEY: True,
         "verbatim_url": True,
         "dont_obey_robotstxt": True,
+        "allow_offsite": True,
     }
 
 
@@ -164,6 +167,7 @@ def to_request(lease: Lease, spider: Spider, timeout: float) -> Request:
         flags=stored.get("flags"),
         encoding=stored.get("encoding", "utf-8"),
         priority=stored.get("priority", 0),
+        dont_filter=stored.get("dont_filter", False),
     )
 
 

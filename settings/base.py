@@ -26,17 +26,13 @@ DOWNLOAD_TIMEOUT = 60
 DOWNLOAD_MAXSIZE = 10 * 1024**2
 DOWNLOAD_WARNSIZE = 0
 ROBOTSTXT_OBEY = True
-DOWNLOADER_MIDDLEWARES = {
-    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,  # scope is checked where links are found
-    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,  # rules are the fleet's, in the frontier
-    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,  # a failure is an outcome of the lease
-    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,  # a redirect too
-    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,  # a discovered link
-    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
-    "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": None,  # the address guard would see only the proxy
-    "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
-    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,  # the handler's, within its limits
-    "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,  # a lease bounds the time
+DOWNLOADER_MIDDLEWARES_BASE = {  # of Scrapy's, what is not here is done elsewhere; DOWNLOADER_MIDDLEWARES stays free
+    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": 50,
+    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": 300,
+    "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": 400,
+    "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": 500,
+    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": 700,  # only with COOKIES_ENABLED
+    "scrapy.downloadermiddlewares.stats.DownloaderStats": 850,
     "crawler.middlewares.turns.TurnMiddleware": 990,  # inline downloads take a turn
     "crawler.middlewares.lease.LeaseMiddleware": 1000,  # next to the downloader: sees the end of a request first
 }
@@ -54,25 +50,31 @@ RETRY_ENABLED = False
 AUTOTHROTTLE_ENABLED = False
 
 # Pages
-SPIDER_MIDDLEWARES = {
+SPIDER_MIDDLEWARES_BASE = {
     "crawler.middlewares.output.LeaseOutputMiddleware": 10,  # next to the engine: what a callback gave in the end
-    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
-    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": 25,
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": 50,
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": 800,
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": 900,
 }
 REFERER_ENABLED = False
 CONCURRENT_ITEMS = 4  # 101 tasks a response cost 0.9 ms, five 0.3 ms
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 50_000_000  # bytes of responses in parsing; Scrapy's 5 MB is 28 real pages
 
 # Rows
-ITEM_PIPELINES = {
+ITEM_PIPELINES_BASE = {
     "crawler.pipelines.export.ExportPipeline": 900,
 }
 
 # Watching
-EXTENSIONS = {
-    "scrapy.extensions.throttle.AutoThrottle": None,  # the delay is the group's, in the frontier
-    "scrapy.extensions.spiderstate.SpiderState": None,
-    "scrapy.extensions.logstats.LogStats": None,  # Progress says the same and more
+EXTENSIONS_BASE = {
+    "scrapy.extensions.corestats.CoreStats": 0,
+    "scrapy.extensions.logcount.LogCount": 0,
+    "scrapy.extensions.telnet.TelnetConsole": 0,
+    "scrapy.extensions.memusage.MemoryUsage": 0,
+    "scrapy.extensions.memdebug.MemoryDebugger": 0,
+    "scrapy.extensions.closespider.CloseSpider": 0,
+    "scrapy.extensions.feedexport.FeedExporter": 0,
     "extensions.progress.Progress": 500,
 }
 REMOTE_CONTROL_ENABLED = False

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from crawler.worker import Worker
 
-SETTLED = Request("http://settled.invalid/", meta={SETTLED_KEY: True})
+SETTLED = Request("http://settled.invalid/", meta={SETTLED_KEY: True, "allow_offsite": True})
 """What the engine gets in place of a response once the lease has its outcome."""
 
 _SCRAPY_KINDS: tuple[tuple[type[BaseException], str], ...] = (
