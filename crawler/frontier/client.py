@@ -213,10 +213,10 @@ class Frontier(Operators, Segments, Durability):
         Only partitions in which this process has leased or sealed for the worker are asked, unless ``everywhere``.
         """
         homes = range(self.partitions) if everywhere else sorted(self.homes[worker])
-        return await self._all([self._heartbeat_in(partition, worker, now) for partition in homes])
+        return await self._all([self._heartbeat_in(at, worker, self.session_ms, now) for at in homes])
 
-    async def _heartbeat_in(self, partition: int, worker: str, now: int | None) -> Holding:
-        raw = await self.link.run("heartbeat", partition, [now or 0, self.turns, worker, self.session_ms])
+    async def _heartbeat_in(self, partition: int, worker: str, session_ms: int, now: int | None) -> Holding:
+        raw = await self.link.run("heartbeat", partition, [now or 0, self.turns, worker, session_ms])
         self.heard_clock(int(raw[0]))
         held = [
             Handle(bytes(raw[at]), *records.split_row(bytes(raw[at + 1])))
@@ -224,9 +224,10 @@ class Frontier(Operators, Segments, Durability):
         ]
         return Holding(held, [name.decode() for name in raw[1]])
 
-    async def leave(self, worker: str) -> None:
-        """End the worker's sessions: what it still holds or has sealed is at once as if it had been silent for long."""
-        await self._all([self.link.run("heartbeat", partition, [0, worker, 0]) for partition in self.homes[worker]])
+    async def leave(self, worker: str, *, now: int | None = None) -> None:
+        """End the worker's sessions: what it still holds is taken back by the next `reclaim`, its sealed URLs after
+        SPOOL_GRACE."""
+        await self._all([self._heartbeat_in(at, worker, 0, now) for at in self.homes.pop(worker, ())])
 
     async def reserve(self, token: bytes, group: str, *, now: int | None = None) -> Reserved:
         """Take a group's turn without a URL, for as long as a lease lasts; ended by `fetched_turn`, or by its

@@ -147,6 +147,14 @@ class Model:
             found.append(Holding(held, [name for name, (owner, _) in part.segments.items() if owner == worker]))
         return found
 
+    async def leave(self, worker: str, *, now: int | None = None) -> None:
+        for part in (self.parts[at] for at in self.homes.pop(worker, ())):
+            part.sessions[worker] = part.at(self._now(now))
+
+    async def workers(self, *, now: int | None = None) -> set[str]:
+        at = self._now(now)
+        return {worker for part in self.parts for worker, end in part.sessions.items() if end >= at}
+
     async def reserve(self, token: bytes, group: str, *, now: int | None = None) -> Reserved:
         records.group_name(group)
         part = self.part_of(group)

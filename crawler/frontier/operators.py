@@ -157,15 +157,14 @@ class Operators(Outcomes):
             self.due.expect(partition)
         return answers
 
-    async def workers(self) -> set[str]:
+    async def workers(self, *, now: int | None = None) -> set[str]:
         """Names of the workers whose sessions last."""
-        seconds, micros = await self.link.command("TIME")
-        now = int(seconds) * 1000 + int(micros) // 1000
-        names: set[str] = set()
-        for partition in range(self.partitions):
-            key = self.link.key(partition, "sessions")
-            names.update(name.decode() for name in await self.link.command("ZRANGEBYSCORE", key, now, "+inf"))
-        return names
+        if now is None:
+            seconds, micros = await self.link.command("TIME")
+            now = int(seconds) * 1000 + int(micros) // 1000
+        sessions = [self.link.key(partition, "sessions") for partition in range(self.partitions)]
+        found = await self._all([self.link.command("ZRANGEBYSCORE", key, now, "+inf") for key in sessions])
+        return {name.decode() for names in found for name in names}
 
     async def purge(self) -> int:
         """Forget the whole crawl. Returns how many keys that were. No worker may be running."""

@@ -64,6 +64,22 @@ async def test_a_living_worker_keeps_what_it_holds(frontier: AnyFrontier) -> Non
     assert (await frontier.reclaim(now=START + 10 * SESSION)).expired == 0
 
 
+async def test_a_worker_that_leaves(frontier: AnyFrontier) -> None:
+    """What it holds is anybody's at once; its segments wait for its spool as long as any."""
+    await frontier.add([candidate(f"http://h{n}.test/") for n in range(2)], now=START)
+    leases = await granted(frontier, 2, START)
+    await granted(frontier, 1, START, "other", first=9)
+    await frontier.fetched([(lease, Wire(0, 0)) for lease in leases], now=START)
+    await frontier.seal("w", leases[:1], "s", now=START)
+    assert await frontier.workers(now=START) == {"w", "other"}
+    await frontier.leave("w", now=START)
+    await frontier.leave("nobody", now=START)
+    assert await frontier.workers(now=START + 1) == {"other"}
+    assert (await frontier.reclaim(now=START + 1)).expired == 1
+    assert (await frontier.reclaim(now=START + GRACE)).segments == []
+    assert (await frontier.reclaim(now=START + GRACE + 1)).segments == ["s"]
+
+
 async def test_the_ladder_of_expiries_ends_as_poison(frontier: AnyFrontier) -> None:
     """Once more at once, then after 30 s, then after 120 s, then dead."""
     await frontier.add([candidate("http://a.test/")], now=START)

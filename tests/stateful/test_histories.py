@@ -264,6 +264,11 @@ class Histories(RuleBasedStateMachine):
             for held in holding.held:
                 assert isinstance(held, Handle)
 
+    @rule(worker=st.sampled_from(WORKERS), twice=st.booleans())
+    def leave(self, worker: str, twice: bool) -> None:
+        self.both("leave", worker, twice=twice)
+        assert self.both("workers") == self.both("workers")
+
     @rule(after=st.sampled_from([0, 8001, 12_000, 23_000]), twice=st.booleans())
     def reclaim(self, after: int, twice: bool) -> None:
         self.now += after
