@@ -86,13 +86,15 @@ def used_share(
     world: World | None = None,
     within: tuple[float, float] | None = None,
     group_of: GroupOf = registrable,
+    disturbed: Callable[[str, float, float], bool] | None = None,
 ) -> float:
     """The share, 0 to 1, of the rate that the delays allow: over all groups, seconds needed / seconds taken.
 
     Between two requests to a group the delay is needed, the rest is loss; a request's own duration is needed. With
     `world`, time is loss only while there was something to ask for: a URL counts from the end of the first request
-    for a page that links to it. Pairs that do not lie wholly in `within` (start, end) are left out. A group with one
-    request says nothing; a log with no pair gives 1.0.
+    for a page that links to it. Pairs that do not lie wholly in `within` (start, end) are left out, and those of which
+    `disturbed` (group, start, end) says that something from outside held the group up. A group with one request says
+    nothing; a log with no pair gives 1.0.
     """
     hits = list(log)
     known = known_from(hits, world) if world is not None else {}
@@ -102,6 +104,8 @@ def used_share(
         open_from = _open_from(visits, known) if world is not None else [first.end for first in visits]
         for (first, second), known_at in zip(pairwise(visits), open_from, strict=False):
             if within is not None and not (within[0] <= first.start and second.start <= within[1]):
+                continue
+            if disturbed is not None and disturbed(group, first.start, second.start):
                 continue
             due = min(max(first.end + delay, known_at), second.start)
             needed += due - first.start

@@ -74,3 +74,9 @@ def test_a_page_that_was_asked_for_was_known() -> None:
 def test_refetches_are_counted() -> None:
     log = [hit(0, 1), hit(2, 3), hit(4, 5, path="/once"), hit(6, 7, path="/bad", status=500)]
     assert refetched(log, {"http://h1.test/", "http://h1.test/once", "http://h1.test/bad"}) == {"http://h1.test/": 2}
+
+
+def test_time_in_which_a_group_was_held_up_from_outside_is_left_out() -> None:
+    log = [hit(0.0, 0.0), hit(1.0, 1.0), hit(9.0, 9.0), hit(10.0, 10.0)]
+    assert used_share(log, 1.0, disturbed=lambda group, start, end: group == "h1.test" and start < 5.0 < end) == 1.0
+    assert used_share(log, 1.0, disturbed=lambda group, start, end: group == "h2.test") < 0.5
