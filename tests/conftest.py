@@ -71,6 +71,13 @@ def shared_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         yield server
 
 
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """One Valkey for the crawls of a whole session; each crawl has a CRAWL_ID of its own."""
+    with RedisServer(server_binary("valkey"), tmp_path_factory.mktemp("crawls")) as server:
+        yield server
+
+
 @pytest.fixture
 def redis_server(shared_server: RedisServer) -> RedisServer:
     """An empty server, once for each kind. It is shared: tests that stop or freeze one take `start_server`."""

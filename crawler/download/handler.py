@@ -88,7 +88,7 @@ class DownloadHandler:
         )
         protocol: Any = partial(LenientHandler, loop=asyncio.get_running_loop())
         connector._factory = protocol  # noqa: SLF001 - aiohttp has no public way
-        return aiohttp.ClientSession(
+        session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -97,6 +97,9 @@ class DownloadHandler:
             max_line_size=HEAD_LIMIT,
             max_field_size=HEAD_LIMIT,
         )
+        # aiohttp would ask again at once where a server hangs up; the group's delay and the ladder are for us to keep.
+        session._retry_connection = False  # noqa: SLF001
+        return session
 
     async def download_request(self, request: Request) -> Response:
         """Fetch ``request``; its meta gets the WireResponse. Raises FetchError."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from crawler.worker import Worker
 
 LONGEST_WAIT = 5.0  # seconds between two questions for a turn
+ENDS_LATER = "lease_turn_ends_later"
+"""request.meta: whoever made the request ends its turn."""
 
 
 class TurnMiddleware:
@@ -72,11 +74,13 @@ class TurnMiddleware:
             raise IgnoreRequest(f"{url} may not be fetched, robots.txt: {rule or verdict.name.lower()}")
 
     async def _ask_robots(self, url: str, group: str) -> None:
-        """Fetch the rules, or the next hop on the way to them, in a turn of their own."""
+        """Fetch the rules, or the next hop on the way to them, in a turn of their own; it ends when they are known, as
+        they may lengthen the delay.
+        """
         worker, name = self._worker, authority(url)
         state = worker.hosts.state(name)
         target = state.location if state.robots is Robots.REDIRECT else robots_url(url)
-        request = Request(target, meta=robots_meta(worker.options))
+        request = Request(target, meta={**robots_meta(worker.options), ENDS_LATER: True})
         body, location = b"", None
         try:
             response = await self._crawler.engine.download_async(request)
@@ -86,6 +90,7 @@ class TurnMiddleware:
             fetch, body = fetch_of(request, response), response.body
             location = redirect_target(target, location_of(response))
         await worker.hosts.store(group, name, state_after(worker, name, fetch, body, location))
+        await self._end(request, fetch)
 
     async def _turn(self, url: str) -> Turn:
         token, group = os.urandom(16), politeness_group(url, self._worker.options.politeness_key)
@@ -99,12 +104,14 @@ class TurnMiddleware:
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """End the turn."""
-        await self._end(request, fetch_of(request, response))
+        if not request.meta.get(ENDS_LATER):
+            await self._end(request, fetch_of(request, response))
         return response
 
     async def process_exception(self, request: Request, exception: Exception) -> None:
         """End the turn."""
-        await self._end(request, Fetch(kind=kind_of(exception)))
+        if not request.meta.get(ENDS_LATER):
+            await self._end(request, Fetch(kind=kind_of(exception)))
 
     async def _end(self, request: Request, fetch: Fetch) -> None:
         turn: Turn | None = request.meta.pop(TURN_KEY, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from crawler.frontier import policy
 from crawler.worker.hoststate import HostState, Robots
 from crawler.worker.visit import Fetch, Visit
 from crawler.worker.worker import Worker
@@ -13,18 +14,23 @@ def robots_ended(
     worker: Worker, visit: Visit, fetch: Fetch, body: bytes = b"", location: str | None = None
 ) -> None:
     """The request for ``visit.robots_for`` is over, with an answer or by ``fetch.kind``. ``location`` is the absolute
-    target of a redirect, None without one.
+    target of a redirect, None without one. Where the address guard refuses the host, the page has its outcome too.
     """
+    if _is_refused(fetch) and worker.hosts.state(visit.robots_for).robots is not Robots.REDIRECT:
+        worker.complete(visit, fetch.kind, fetch)
+        return
     state = state_after(worker, visit.robots_for, fetch, body, location)
     worker.later(lambda: _store(worker, visit, fetch, state))
 
 
 def state_after(worker: Worker, name: str, fetch: Fetch, body: bytes, location: str | None) -> HostState:
     """What is known of an authority after its robots.txt was asked for. Rules that were cut off end with a line; what
-    broke off on the way is no answer.
+    broke off on the way is no answer; a hop to where we do not go counts as one too many.
     """
     state, now_ms, options = worker.hosts.state(name), worker.now_ms(), worker.options
-    if fetch.kind or fetch.truncated == "disconnect":
+    if _is_refused(fetch):
+        state = HostState(Robots.ALLOW, now_ms)
+    elif fetch.kind or fetch.truncated == "disconnect":
         worker.count(f"robots/kind/{fetch.kind or 'truncated'}", 1)
         state = state.unreachable(fetch.status, now_ms, options.retry_delays)
     else:
@@ -36,6 +42,10 @@ def state_after(worker: Worker, name: str, fetch: Fetch, body: bytes, location: 
         asked_for = now_ms + int(min(fetch.retry_after, options.retry_after_max) * 1000)
         state = replace(state, next_ms=max(state.next_ms, asked_for))
     return state
+
+
+def _is_refused(fetch: Fetch) -> bool:
+    return bool(fetch.kind) and policy.cost_of(fetch.kind, 0) is policy.Cost.ANSWER
 
 
 async def _store(worker: Worker, visit: Visit, fetch: Fetch, state: HostState) -> None:

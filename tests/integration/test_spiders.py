@@ -10,7 +10,7 @@ import pytest
 
 from crawler.frontier import Snapshot
 from tests.support.runs import Crawl, Run, assert_settled, crawl_of
-from tests.support.servers import RedisServer, binary_of
+from tests.support.servers import RedisServer
 from tests.support.site import Say, Site, moved, page, serve_site
 
 FAST = {"RETRY_DELAYS": "0.1", "MAX_ATTEMPTS": 2}
@@ -33,18 +33,12 @@ class Done:
         return sorted(str(item["url"]).removeprefix("http://quotes.test") for item in self.items(at=at))
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(str(binary_of("valkey")), tmp_path_factory.mktemp("valkey")) as server:
-        yield server
-
-
 def done(crawl: Crawl, spider: str, **settings: object) -> Done:
     return Done(crawl.run(spider, **settings), crawl.site, crawl.snapshot(), crawl.dead())
 
 
 @pytest.fixture(scope="module")
-def tutorial(server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+def tutorial(valkey: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     names = ("form", "json", "again", "2", "3", "head", "landed", "missing-instead", "always-500-instead")
     answers: dict[str, Say | list[Say]] = {f"quotes.test/{name}": page() for name in names}
     answers |= {
@@ -57,19 +51,19 @@ def tutorial(server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> I
         "quotes.test/comes-back": [Say("oh", 500), page()],
         "quotes.test/moved": moved("/landed", 301),
     }
-    with serve_site(answers) as site, crawl_of(site, server, tmp_path_factory.mktemp("crawl"), "tutorial") as crawl:
+    with serve_site(answers) as site, crawl_of(site, valkey, tmp_path_factory.mktemp("crawl"), "tutorial") as crawl:
         yield done(crawl, "tutorial", COOKIES_ENABLED=True, **FAST)
 
 
 @pytest.fixture(scope="module")
-def trouble(server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+def trouble(valkey: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     class Anything(dict[str, Say]):
         def get(self, place: str, default: object = None) -> Say:  # type: ignore[override]
             return super().get(place, page())
 
     answers = {"quotes.test/robots.txt": ROBOTS, "quotes.test/retry-me": [Say("busy"), page()]}
     answers["quotes.test/errback-raises"] = Say("", 404)
-    with serve_site({}) as site, crawl_of(site, server, tmp_path_factory.mktemp("crawl"), "trouble") as crawl:
+    with serve_site({}) as site, crawl_of(site, valkey, tmp_path_factory.mktemp("crawl"), "trouble") as crawl:
         site.answers = Anything(answers)
         yield done(crawl, "trouble", **FAST)
 
@@ -203,9 +197,9 @@ class TestTrouble:
         assert "/retry-me" in trouble.urls("echo")
 
 
-def test_a_spider_may_close_itself_and_the_next_start_goes_on(server: RedisServer, tmp_path: Path) -> None:
+def test_a_spider_may_close_itself_and_the_next_start_goes_on(valkey: RedisServer, tmp_path: Path) -> None:
     answers = {f"site{number}.test/": page() for number in range(20)}
-    with serve_site(answers) as site, crawl_of(site, server, tmp_path, "closer") as crawl:
+    with serve_site(answers) as site, crawl_of(site, valkey, tmp_path, "closer") as crawl:
         run = crawl.run("closer")
         assert run.reason == "seen_enough"
         snapshot = crawl.snapshot()
@@ -218,9 +212,9 @@ def test_a_spider_may_close_itself_and_the_next_start_goes_on(server: RedisServe
     assert sorted(given) == sorted(f"http://site{number}.test/" for number in range(20))
 
 
-def test_start_requests_of_several_workers_are_one(server: RedisServer, tmp_path: Path) -> None:
+def test_start_requests_of_several_workers_are_one(valkey: RedisServer, tmp_path: Path) -> None:
     answers: dict[str, Say] = {f"site{number}.test/": page() for number in range(20)}
-    with serve_site(answers) as site, crawl_of(site, server, tmp_path, "fleet") as crawl:
+    with serve_site(answers) as site, crawl_of(site, valkey, tmp_path, "fleet") as crawl:
         first = ",".join(f"http://site{number}.test/" for number in range(20))
         runs = [crawl.start("follower", {"first": first}) for _ in range(3)]
         assert [run.wait(60) for run in runs] == [0, 0, 0]

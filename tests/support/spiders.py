@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from scrapy import FormRequest, Request, Spider
 from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
@@ -102,7 +102,7 @@ class Trouble(Spider):
     """Every way in which a page can go wrong after it was fetched, or before."""
 
     name = "trouble"
-    custom_settings = {
+    custom_settings: ClassVar[dict[str, Any]] = {
         "DOWNLOADER_MIDDLEWARES": {"tests.support.spiders.Meddler": 600},
         "ITEM_PIPELINES": {"tests.support.spiders.Picky": 300},
     }
@@ -215,7 +215,7 @@ class Closer(Spider):
     """Closes itself at the third page."""
 
     name = "closer"
-    start_urls = [f"http://site{number}.test/" for number in range(20)]
+    start_urls: ClassVar[list[str]] = [f"http://site{number}.test/" for number in range(20)]
 
     def parse(self, response: Response) -> Any:
         """An item for each page but the third."""
