@@ -111,8 +111,9 @@ def attempts(trail: Sequence[str]) -> int:
     The first failure that was the group's is no attempt; `after_failure` says when a later one is written down at
     all.
     """
-    met = [KINDS[name].cost for name in _since_replay(trail) if name in KINDS]
-    return met.count(Cost.URL) + max(0, met.count(Cost.GROUP) - 1)
+    met = [cost_of(name, 0) for name in _since_replay(trail)]
+    own = len(met) - met.count(Cost.NONE) - met.count(Cost.GROUP)
+    return own + max(0, met.count(Cost.GROUP) - 1)
 
 
 def expiries(trail: Sequence[str]) -> int:
@@ -152,7 +153,7 @@ def after_failure(trail: Sequence[str], kind: str, failures: int, options: Optio
     if cost is Cost.NONE:
         return Fate(State.QUEUED, None)
     if cost is Cost.GROUP:
-        met_before = any(KINDS[name].cost is Cost.GROUP for name in _since_replay(trail) if name in KINDS)
+        met_before = any(cost_of(name, 0) is Cost.GROUP for name in _since_replay(trail))
         if not met_before:
             return Fate(State.QUEUED, known.code)
         if failures:
@@ -230,21 +231,24 @@ def next_pace(pace: Pace, response: Response, options: Options, rand: float) -> 
     is kept to, else the penalty doubles; every answer after that halves it. Failures of the group climb the ladder
     RETRY_DELAYS.
     """
-    failed = response.kind is not None and cost_of(response.kind, pace.failures) is not Cost.ANSWER
-    in_row = failed and (cost_of(response.kind or "", pace.failures) is Cost.GROUP or response.kind == "timeout")
-    pace = _after_answer(pace, response, failed) if not in_row else _after_group_failure(pace, response, options)
+    kind = response.kind
+    cost = cost_of(kind, pace.failures) if kind else Cost.ANSWER
+    if cost is Cost.GROUP or kind == "timeout":
+        pace = _after_group_failure(pace, response, options)
+    elif cost is not Cost.NONE:
+        pace = _after_answer(pace, response, failed=cost is Cost.URL)
     waits = [options.download_delay * 1000, float(pace.crawl_delay_ms), float(pace.penalty_ms)]
     if options.autothrottle_enabled:
         latency = pace.latency_ms / options.autothrottle_target_concurrency
         waits.append(min(latency, options.autothrottle_max_delay * 1000))
     if response.retry_after is not None:
         waits.append(min(max(response.retry_after, 0.0), options.retry_after_max) * 1000)
-    elif in_row and cost_of(response.kind or "", pace.failures - 1) is Cost.GROUP and response.kind != "throttled":
+    elif cost is Cost.GROUP and kind != "throttled":
         waits.append(retry_delay(pace.failures, options.retry_delays, 0.0) * 1000)
     return pace, round(max(waits) * (1 + options.delay_jitter * rand))
 
 
-def _after_answer(pace: Pace, response: Response, failed: bool) -> Pace:
+def _after_answer(pace: Pace, response: Response, *, failed: bool) -> Pace:
     latency = response.latency * 1000
     if pace.latency_ms:
         latency = pace.latency_ms * (1 - LATENCY_WEIGHT) + latency * LATENCY_WEIGHT
