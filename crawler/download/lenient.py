@@ -38,7 +38,9 @@ class LenientHandler(ResponseHandler):
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what belongs to the answer."""
+        """Pass on what belongs to the answer; without data, aiohttp resumes its parser after a pause."""
+        if not data:
+            return super().data_received(data)
         while self._reading_head and data:
             head, data = self._split(data)
             if head:
