@@ -1,7 +1,8 @@
 """What the frontier does on one server: `python -m benchmarks.frontier --json`.
 
-Each figure has two forms: work per second of wall time with one client process, which is often what is measured here, and work per
-second of Redis's CPU, which says what a server carries when many workers ask it. Memory is Redis's own account of what it uses.
+Each figure has two forms: work per second of wall time with one client process, which is often what is measured
+here, and work per second of Redis's CPU, which says what a server carries when many workers ask it. Memory is
+Redis's own account of what it uses.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Bench:
     async def used(self) -> int:
         """Bytes that Redis uses for data, after what is freed lazily is freed."""
         info = await self.client.info("memory")
-        return int(info["used_memory"]) - int(info.get("mem_clients_normal", 0)) - int(info.get("used_memory_scripts", 0))
+        return (
+            int(info["used_memory"]) - int(info.get("mem_clients_normal", 0)) - int(info.get("used_memory_scripts", 0))
+        )
 
     async def timed(self, count: int, work: Callable[[], Awaitable[Any]]) -> Rate:
         """Do ``work`` and take the times."""
@@ -155,7 +158,8 @@ async def measure_cycles(kind: str, appendfsync: str, groups: int) -> dict[str, 
 
 
 async def measure_memory(kind: str, count: int) -> dict[str, float]:
-    """Bytes a seen URL (URLs leased out and done), a queued URL beyond the head of its group, a group with one URL."""
+    """Bytes a seen URL (URLs leased out and done), a queued URL beyond the head of its group, a group with one
+    URL."""
     async with bench(kind, "", frontier_partitions=1) as b:
         start = await b.used()
         await b.spread(chunked(candidates(count, 1)), b.frontier.add)

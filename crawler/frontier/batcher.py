@@ -194,10 +194,23 @@ class Batcher:
         """`Frontier.bury` for one lease."""
         return await self._one("bury", lease.group, self._frontier.bury, Burial(lease, reason, wire))
 
+    async def recover(self) -> int:
+        """If the server was lost since the last add, send the latest again now: there may be no further add to find
+        out. Returns how many of these it had forgotten. Raises FrontierUnavailable."""
+        if self._resending is not None:
+            return await asyncio.shield(self._resending)
+        if not self._moved():
+            return 0
+        self._seen.clear()
+        try:
+            return await self.resend()
+        except FrontierUnavailable:
+            self._lost = -1
+            raise
+
     async def resend(self) -> int:
-        """Add what was added in the last RESEND seconds once more. Returns how many of these the server had
-        forgotten."""
-        self._forget_old()
+        """Add what was added in the RESEND seconds before the last answer once more, however long ago that was.
+        Returns how many of these the server had forgotten."""
         latest = list({candidate.key: candidate for _, candidate in self._latest}.values())
         return sum(answer is not Added.SEEN for answer in await self._add(latest)) if latest else 0
 
@@ -247,12 +260,8 @@ class Batcher:
 
     async def _add(self, candidates: Sequence[Candidate]) -> Sequence[Added]:
         answers = await self._frontier.add(candidates)
-        moved = self._frontier.losses != self._lost or any(
-            self._epochs.get(partition, epoch) != epoch for partition, epoch in self._frontier.epochs.items()
-        )
-        self._epochs.update(self._frontier.epochs)
+        moved = self._moved()
         if moved:
-            self._lost = self._frontier.losses
             self._seen.clear()
         self._seen.update(candidate.key for candidate in candidates)
         if moved and self._latest and self._resending is None:
@@ -262,8 +271,17 @@ class Batcher:
         self._latest.extend(
             (now, candidate) for candidate, answer in zip(candidates, answers, strict=True) if answer is not Added.SEEN
         )
-        self._forget_old()
+        if self._resending is None:
+            self._forget_old()
         return answers
+
+    def _moved(self) -> bool:
+        """Whether the server was lost, or a partition was emptied, since this was last asked."""
+        losses, epochs = self._frontier.losses, self._frontier.epochs
+        moved = losses != self._lost or any(self._epochs.get(at, epoch) != epoch for at, epoch in epochs.items())
+        self._lost = losses
+        self._epochs.update(epochs)
+        return moved
 
     def _resent(self, task: asyncio.Task[int]) -> None:
         self._resending = None

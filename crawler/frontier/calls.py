@@ -28,7 +28,6 @@ ANSWERS = {
 """What scripts answer, by their letter."""
 
 
-
 CHUNK = 500
 """Items in one script at most: its work stays within 5 ms."""
 

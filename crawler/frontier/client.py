@@ -218,10 +218,7 @@ class Frontier(Operators, Segments, Durability):
     async def _heartbeat_in(self, partition: int, worker: str, session_ms: int, now: int | None) -> Holding:
         raw = await self.link.run("heartbeat", partition, [now or 0, self.turns, worker, session_ms])
         self.heard_clock(int(raw[0]))
-        held = [
-            Handle(bytes(raw[at]), *records.split_row(bytes(raw[at + 1])))
-            for at in range(2, len(raw), 2)
-        ]
+        held = [Handle(bytes(raw[at]), *records.split_row(bytes(raw[at + 1]))) for at in range(2, len(raw), 2)]
         return Holding(held, [name.decode() for name in raw[1]])
 
     async def leave(self, worker: str, *, now: int | None = None) -> None:

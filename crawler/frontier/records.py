@@ -270,4 +270,3 @@ def unpack_entry(row: bytes, fingerprint: Fingerprint = fingerprint) -> tuple[Ca
     _, made, band = _ENTRY.unpack_from(row)
     group, record = split_tail(row[_ENTRY.size :])
     return unpack_record(record, group, band, fingerprint), int(made)
-

@@ -62,7 +62,8 @@ async def test_a_band_or_group_that_cannot_be_is_refused(frontier: AnyFrontier, 
 @pytest.mark.case("D01")
 @pytest.mark.invariant(7)
 async def test_a_member_of_its_own_redirect_chain_is_taken_again(frontier: AnyFrontier) -> None:
-    """A cookie wall redirects a page to itself: fetched again up to five hops, each hop once however often it is carried out."""
+    """A cookie wall redirects a page to itself: fetched again up to five hops, each hop once however often it is
+    carried out."""
     page = candidate("http://a.test/")
     await frontier.add([page], now=START)
     chain: tuple[int, ...] = ()
@@ -96,9 +97,14 @@ async def test_a_seen_target_outside_its_chain_leaves_the_source_done(frontier: 
 
 async def test_what_a_candidate_carries_comes_back_with_its_lease(frontier: AnyFrontier) -> None:
     found = candidate(
-        "https://www.a.test:8443/ü%FC?q=1&ü=2", band=2, depth=7, parent="https://b.test/p",
-        request={"method": "POST", "body": "eA==", "meta": {"x": [1, None]}}, visit=3, chain=(1, -2),
-    )  # fmt: skip
+        "https://www.a.test:8443/ü%FC?q=1&ü=2",
+        band=2,
+        depth=7,
+        parent="https://b.test/p",
+        request={"method": "POST", "body": "eA==", "meta": {"x": [1, None]}},
+        visit=3,
+        chain=(1, -2),
+    )
     await frontier.add([found], now=START)
     lease = (await granted(frontier, 1, START))[0]
     for name in ("url", "group", "band", "depth", "visit", "chain", "request", "parent"):

@@ -58,7 +58,13 @@ def scan(client: Redis, crawl: str, partition: int, bands: int) -> Scan:
     """Read everything. Slow, and only right while nobody writes."""
     tag = f"{{{crawl}:{partition}}}:"
     names = [name.decode().removeprefix(tag) for name in client.scan_iter(match=f"{tag}*", count=10_000)]
-    reads: dict[str, str] = {"n": "hgetall", "leases": "hgetall", "groups": "hgetall", "segs": "hgetall", "dead": "xrange"}
+    reads: dict[str, str] = {
+        "n": "hgetall",
+        "leases": "hgetall",
+        "groups": "hgetall",
+        "segs": "hgetall",
+        "dead": "xrange",
+    }
     reads |= dict.fromkeys(["delayed", "turns", "sessions", *(f"due:{band}" for band in range(bands))], "zrange")
     reads |= {name: "lrange" for name in names if name.startswith("q:")}
     reads |= {name: "smembers" for name in names if name.startswith(("w:", "s:"))}

@@ -35,4 +35,7 @@ async def granted(frontier: AnyFrontier, count: int, now: int, worker: str = "w"
 def groups_in(partition: int, partitions: int, count: int) -> list[str]:
     """Names of groups that lie in one partition."""
     found = (f"g{number}.test" for number in range(100_000))
-    return [name for name, _ in zip((n for n in found if partition_of(n, partitions) == partition), range(count), strict=False)]
+    return [
+        name
+        for name, _ in zip((n for n in found if partition_of(n, partitions) == partition), range(count), strict=False)
+    ]

@@ -123,9 +123,14 @@ def test_no_ladder_no_wait() -> None:
 
 
 paces = st.builds(
-    Pace, st.integers(0, 10**10), st.integers(0, 10**10), st.integers(0, 10**5), st.integers(0, 2**48), st.integers(0, 10**7),
+    Pace,
     st.integers(0, 10**10),
-)  # fmt: skip
+    st.integers(0, 10**10),
+    st.integers(0, 10**5),
+    st.integers(0, 2**48),
+    st.integers(0, 10**7),
+    st.integers(0, 10**10),
+)
 
 
 @given(paces)
@@ -145,9 +150,13 @@ def test_what_is_no_pace_is_a_group_unknown(stored: bytes) -> None:
 
 @pytest.mark.invariant(5)
 @given(
-    paces, st.floats(0, 1e6), st.sampled_from([None, *KINDS]), st.none() | st.floats(-1e9, 1e300, allow_nan=False),
-    st.floats(0, 1, exclude_max=True), st.booleans(),
-)  # fmt: skip
+    paces,
+    st.floats(0, 1e6),
+    st.sampled_from([None, *KINDS]),
+    st.none() | st.floats(-1e9, 1e300),
+    st.floats(0, 1, exclude_max=True),
+    st.booleans(),
+)
 def test_a_delay_is_never_shortened_and_never_endless(
     pace: Pace, latency: float, kind: str | None, retry_after: float | None, rand: float, throttle: bool
 ) -> None:

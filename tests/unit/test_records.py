@@ -17,10 +17,17 @@ from crawler.frontier.types import Candidate, Wire
 from crawler.urls import fingerprint
 
 KEYS = st.integers(-(2**63), 2**63 - 1)
-HOSTS = st.sampled_from(["a.test", "www.a.test", "deep.www.a.test", "a.test:8443", "www.a.test:80", "[::1]:81", "xn--p1ai"])
+HOSTS = st.sampled_from(
+    ["a.test", "www.a.test", "deep.www.a.test", "a.test:8443", "www.a.test:80", "[::1]:81", "xn--p1ai"]
+)
 PATHS = st.text(st.characters(blacklist_categories=["Cs"]), max_size=60)
 REQUESTS = st.none() | st.fixed_dictionaries(
-    {}, optional={"method": st.sampled_from(["POST", "HEAD"]), "body": st.text(max_size=9), "meta": st.just({"a": [1, None]})}
+    {},
+    optional={
+        "method": st.sampled_from(["POST", "HEAD"]),
+        "body": st.text(max_size=9),
+        "meta": st.just({"a": [1, None]}),
+    },
 )
 PLAIN = Candidate("http://a.test/p", fingerprint("http://a.test/p"), "a.test")
 
@@ -30,10 +37,18 @@ def stable_hash(url: str) -> int:
 
 
 @given(
-    scheme=st.sampled_from(["http", "https"]), host=HOSTS, path=PATHS, band=st.integers(0, 15), depth=st.integers(0, 255),
-    visit=st.integers(0, 2**40), chain=st.lists(KEYS, max_size=6), request=REQUESTS, parent=st.sampled_from(
-        ["", "http://a.test/from", "https://a.test/from", "http://b.test/x?y", "https://www.a.test/ü"]),
-)  # fmt: skip
+    scheme=st.sampled_from(["http", "https"]),
+    host=HOSTS,
+    path=PATHS,
+    band=st.integers(0, 15),
+    depth=st.integers(0, 255),
+    visit=st.integers(0, 2**40),
+    chain=st.lists(KEYS, max_size=6),
+    request=REQUESTS,
+    parent=st.sampled_from(
+        ["", "http://a.test/from", "https://a.test/from", "http://b.test/x?y", "https://www.a.test/ü"]
+    ),
+)
 def test_a_candidate_comes_back_as_it_went(
     scheme: str, host: str, path: str, band: int, depth: int, visit: int, chain: list[int], request: Any, parent: str
 ) -> None:
@@ -61,7 +76,9 @@ def test_a_depth_over_what_a_byte_holds_is_cut() -> None:
     assert records.unpack_record(deep, "a.test", 1).depth == 255
 
 
-@pytest.mark.parametrize("url", ["", "a.test/", "http://a.test", "http:///p", "ftp://a.test/", "HTTP://a.test/", "//a.test/"])
+@pytest.mark.parametrize(
+    "url", ["", "a.test/", "http://a.test", "http:///p", "ftp://a.test/", "HTTP://a.test/", "//a.test/"]
+)
 def test_what_is_no_url_in_wire_form(url: str) -> None:
     with pytest.raises(BadInput, match="wire form"):
         records.pack_record(Candidate(url, 0, "a.test"))
@@ -131,9 +148,16 @@ def test_what_a_key_is_made_of(request_: Any, visit: int, key: int) -> None:
 
 def test_other_bodies_methods_and_visits_are_other_keys() -> None:
     forms: list[tuple[Any, int]] = [
-        (None, 0), (None, 1), (None, 2), ({"method": "POST"}, 0), ({"method": "PUT"}, 0), ({"method": "POST", "body": "a"}, 0),
-        ({"method": "POST", "body": "b"}, 0), ({"method": "POST", "body": "b"}, 1), ({"body": "a"}, 0),
-    ]  # fmt: skip
+        (None, 0),
+        (None, 1),
+        (None, 2),
+        ({"method": "POST"}, 0),
+        ({"method": "PUT"}, 0),
+        ({"method": "POST", "body": "a"}, 0),
+        ({"method": "POST", "body": "b"}, 0),
+        ({"method": "POST", "body": "b"}, 1),
+        ({"body": "a"}, 0),
+    ]
     assert len({candidate_key(7, request, visit) for request, visit in forms}) == len(forms)
     assert candidate_key(7, {"method": "POST", "meta": {"a": 1}}, 0) == candidate_key(7, {"method": "POST"}, 0)
 

@@ -1,35 +1,26 @@
-"""The frontier in memory, with the interface of `Frontier`: for tests, which hold the two against each other, and
-for simulation.
-
-Nothing is stored and nobody else sees it. Time is ``wall`` (seconds) unless a call brings ``now`` (ms).
-"""
+"""The partitions of the model together, as `Frontier` has them."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TypeVar
 
 from crawler.errors import BadInput, ProtocolError
-from crawler.frontier import keys, policy, records
+from crawler.frontier import policy, records
 from crawler.frontier.client import TURN_PATIENCE_MS
-from crawler.frontier.model_part import Part, Row
-from crawler.frontier.operators import FOREVER_MS
-from crawler.frontier.states import COUNTED, State
+from crawler.frontier.model.base import Part
+from crawler.frontier.model.ground import Row
+from crawler.frontier.model.operators import Operators
+from crawler.frontier.states import State
 from crawler.frontier.types import (
     Added,
     Answer,
     Burial,
     Candidate,
     Completion,
-    DeadLetter,
     Decided,
     Decision,
     Failure,
-    GroupInfo,
     Handback,
     Handle,
     Holding,
@@ -40,57 +31,14 @@ from crawler.frontier.types import (
     Reclaimed,
     Reserved,
     Sealed,
-    Snapshot,
     Wire,
 )
-from crawler.options import Options
-from crawler.urls import DROPPED_PARAMETERS, fingerprint
 
 T = TypeVar("T")
 
 
-class Model:
+class Model(Operators):
     """See `Frontier` for what the methods do; here they never fail for want of a server."""
-
-    losses = 0
-
-    def __init__(
-        self,
-        options: Options | None = None,
-        *,
-        wall: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
-        rand: Callable[[], float] = random.random,
-    ) -> None:
-        self.options = options or Options()
-        self.partitions = self.options.frontier_partitions
-        self.bands = self.options.frontier_bands
-        self.epochs: dict[int, bytes] = {}
-        self.clock, self.rand = clock, rand
-        dropped = frozenset(self.options.url_parameters_ignored) or DROPPED_PARAMETERS
-        self.fingerprint = partial(fingerprint, drop=dropped)
-        self.homes: defaultdict[str, set[int]] = defaultdict(set)
-        self._wall = wall
-        self._lease_ms = int(self.options.lease_ttl * 1000)
-        self._session_ms = int(self.options.session_ttl * 1000)
-        self.parts = self._new_parts()
-
-    def _new_parts(self) -> list[Part]:
-        return [Part(self.options.frontier_group_concurrency, self.bands) for _ in range(self.partitions)]
-
-    async def close(self) -> None:
-        """Nothing to do."""
-
-    def partition_of(self, name: str) -> int:
-        """The partition of a politeness group, or of a segment's decision."""
-        return keys.partition_of(name, self.partitions)
-
-    def part_of(self, name: str) -> Part:
-        """That partition itself."""
-        return self.parts[self.partition_of(name)]
-
-    def _now(self, now: int | None) -> int:
-        return int(self._wall() * 1000) if now is None else now
 
     # Adding and leasing
 
@@ -310,85 +258,3 @@ class Model:
 
     async def durable(self, step: Callable[[], Awaitable[T]]) -> T:
         return await step()
-
-    # Operators
-
-    async def snapshot(self, *, now: int | None = None) -> Snapshot:
-        total = Snapshot(moves=tuple(part.counts["moves"] for part in self.parts))
-        for part in self.parts:
-            at = max(self._now(now), part.latest)
-            for state in COUNTED:
-                setattr(total, state.value, getattr(total, state.value) + part.counts[state])
-            total.added += part.counts["added"]
-            total.expiries += part.counts["expiries"]
-            total.groups += len(part.rows)
-            total.due += sum(due <= at for band in part.due for due in band.values())
-            total.outbox += len(part.outbox)
-            total.pending += len(part.pending)
-            for reason, count in part.reasons.items():
-                total.reasons[reason] = total.reasons.get(reason, 0) + count
-        total.next_due_ms = min((due for part in self.parts if (due := part.next_due()) is not None), default=None)
-        return total
-
-    async def host_get(self, hosts: Sequence[tuple[str, str]]) -> list[bytes | None]:
-        return [self.part_of(group).hosts.get(authority) for group, authority in hosts]
-
-    async def host_put(self, group: str, authority: str, record: bytes) -> None:
-        self.part_of(group).hosts[authority] = record
-
-    async def group_pace(self, group: str) -> bytes:
-        return self.part_of(group).rows.get(group, Row()).pace
-
-    async def group(self, group: str) -> GroupInfo | None:
-        row = self.part_of(group).rows.get(group)
-        return None if row is None else _info(group, row)
-
-    async def groups(self, cursor: str = "", count: int = 100) -> tuple[list[GroupInfo], str]:
-        every = [_info(name, row) for part in self.parts for name, row in sorted(part.rows.items())]
-        start = int(cursor or 0)
-        return every[start : start + count], str(start + count) if start + count < len(every) else ""
-
-    async def peek(self, group: str, count: int = 10) -> list[str]:
-        queues = self.part_of(group).queues
-        waiting = [(record, band) for band in range(self.bands) for record in queues.get((band, group), ())]
-        return [records.unpack_record(record, group, band, self.fingerprint).url for record, band in waiting[:count]]
-
-    async def block(self, group: str, until_ms: int = FOREVER_MS, *, now: int | None = None) -> None:
-        self.part_of(group).rule(self._now(now), group, until_ms, None)
-
-    async def unblock(self, group: str, *, now: int | None = None) -> None:
-        self.part_of(group).rule(self._now(now), group, 0, None)
-
-    async def set_delay(self, group: str, delay: float, *, now: int | None = None) -> None:
-        self.part_of(group).rule(self._now(now), group, None, round(delay * 1000))
-
-    async def dead(self, cursor: str = "", count: int = 100) -> tuple[list[DeadLetter], str]:
-        every = [
-            records.dead_letter(f"{at}:{id_}-0", letter.band, letter.group, letter.record, letter.reason, letter.buried_ms)
-            for at, part in enumerate(self.parts)
-            for id_, letter in part.letters.items()
-        ]
-        left = [letter for letter in every if _order(letter.id) > _order(cursor)]
-        return left[:count], left[count - 1].id if len(left) > count else ""
-
-    async def replay(self, ids: Sequence[str], *, now: int | None = None) -> list[Answer]:
-        places = [records.letter_place(id_) for id_ in ids]
-        return [
-            self.parts[at].replay(self._now(now), int(place.partition("-")[0])) if at < self.partitions else Answer.STALE
-            for at, place in places
-        ]
-
-    async def purge(self) -> int:
-        self.parts = self._new_parts()
-        self.homes.clear()
-        return 0
-
-
-def _order(letter_id: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in letter_id.replace("-", ":").split(":") if number)
-
-
-def _info(name: str, row: Row) -> GroupInfo:
-    return GroupInfo(
-        name, row.turns, tuple(sorted(row.bands)), row.next_ms, row.delay_ms, row.until_ms, row.pace
-    )
