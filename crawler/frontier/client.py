@@ -18,13 +18,14 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from crawler.errors import BadInput, FrontierMismatch
+from crawler.errors import BadInput, FrontierMismatch, FrontierUnavailable
 from crawler.frontier import keys, policy, records
 from crawler.frontier.calls import chunked
 from crawler.frontier.durability import Durability
 from crawler.frontier.link import Argument, Link
 from crawler.frontier.operators import Operators
 from crawler.frontier.segments import Segments
+from crawler.frontier.tokens import Asked
 from crawler.frontier.types import (
     Added,
     Candidate,
@@ -83,7 +84,9 @@ class Frontier(Operators, Segments, Durability):
     ) -> None:
         dropped = frozenset(options.url_parameters_ignored) or DROPPED_PARAMETERS
         super().__init__(link, options, partial(fingerprint, drop=dropped), clock, rand)
-        self._asked: dict[bytes, int] = {}  # tokens of lease calls that failed: where they may have been granted
+        self._asked: dict[
+            bytes, tuple[int, float]
+        ] = {}  # tokens without an answer: where they may be granted, since when
         self._reclaim_at: list[float] = [0.0] * options.frontier_partitions
 
     async def _create_or_check(self, servers: Sequence[str]) -> None:
@@ -150,59 +153,45 @@ class Frontier(Operators, Segments, Durability):
         """Grant one URL per token, as far as groups are due. The same tokens bring the same grants again.
 
         Tokens are 16 random bytes, new for every URL. Without ``partition`` those that are due are asked, one after
-        the other.
+        the other; when one of them cannot be reached, what the others granted is returned.
         """
         asked = self.clock()
-        left = list(dict.fromkeys(tokens))
-        leases: list[Lease] = []
-        server_now, soonest = now or 0, None
-        for where, mine in self._lease_plan(left, partition, now):
-            reply = await self._lease_in(where, mine(left), worker, asked, now)
-            leases += reply.leases
-            granted = {lease.token for lease in reply.leases}
-            left = [token for token in left if token not in granted]
-            server_now = max(server_now, reply.now_ms)
-            if reply.next_due_ms is not None:
-                soonest = min(reply.next_due_ms, soonest or reply.next_due_ms)
-            if not left:
+        known, fresh = self._asked.split(tokens)
+        replies = [await self._lease_in(where, mine, worker, asked, now) for where, mine in known.items()]
+        for where in self._lease_order(partition, now) if fresh else ():
+            replies.append(await self._lease_in(where, fresh, worker, asked, now))
+            granted = {lease.token for lease in replies[-1].leases}
+            fresh = [token for token in fresh if token not in granted]
+            if not fresh:
                 break
+        leases = [lease for reply in replies for lease in reply.leases]
+        server_now = max((reply.now_ms for reply in replies), default=now or self.server_ms())
         if partition is None and now is None:
             wait = self.due.soonest_ms()
-            server_now = server_now or self.server_ms()
-            soonest = None if wait is None else server_now + wait
-        return LeaseReply(leases, soonest, server_now)
+            return LeaseReply(leases, None if wait is None else server_now + wait, server_now)
+        due = [reply.next_due_ms for reply in replies if reply.next_due_ms is not None]
+        return LeaseReply(leases, min(due, default=None), server_now)
 
-    def _lease_plan(
-        self, tokens: Sequence[bytes], partition: int | None, now: int | None
-    ) -> Iterable[tuple[int, Callable[[list[bytes]], list[bytes]]]]:
-        """Partitions to ask in turn, each with a choice among the tokens that are left by then."""
-        known = {self._asked[token] for token in tokens if token in self._asked}
-        for where in sorted(known):  # a grant may be waiting there whose reply was lost
-            yield where, lambda left, where=where: [t for t in left if self._asked.get(t) == where]  # type: ignore[misc]
+    def _lease_order(self, partition: int | None, now: int | None) -> Iterable[int]:
         if partition is not None:
-            order = [partition]
-        else:
-            order = self.due.plan() if now is None else list(range(self.partitions))
-        for where in order:
-            yield where, lambda left: left
+            return (partition,)
+        return self.due.plan() if now is None else range(self.partitions)
 
     async def _lease_in(
         self, partition: int, tokens: list[bytes], worker: str, asked: float, now: int | None
     ) -> LeaseReply:
         options = self.options
-        args: list[Argument] = [now or 0, self.turns, worker, self.lease_ms, self.session_ms, self.bands]
-        for token in tokens:
-            self._asked[token] = partition
+        self._asked.note(partition, tokens)
         self.homes[worker].add(partition)
+        args: list[Argument] = [now or 0, self.turns, worker, self.lease_ms, self.session_ms, self.bands]
         raw = await self.link.run("lease", partition, [*args, PROMOTE, policy.ALONE_FROM, *tokens])
-        for token in tokens:
-            del self._asked[token]
         server_now, due = int(raw[0]), int(raw[1])
         self.heard_clock(server_now)
         leases = [
-            records.unpack_grant(bytes(raw[at]), bytes(raw[at + 1]), bytes(raw[at + 2]), asked, self.fingerprint)
+            records.unpack_grant(raw[at], raw[at + 1], raw[at + 2], asked, self.fingerprint)
             for at in range(2, len(raw), 3)
         ]
+        self._asked.free(set(tokens) - {lease.token for lease in leases})
         self.due.heard(partition, None if due < 0 else due - server_now)
         self._reclaim_soon(partition, min(options.lease_ttl, options.session_ttl))
         return LeaseReply(leases, None if due < 0 else due, server_now)

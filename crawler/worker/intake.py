@@ -98,8 +98,9 @@ class Intake:
         """One round: leases, records of their hosts, verdicts. Returns how long to wait before the next, in seconds."""
         worker = self._worker
         asked = time.monotonic()
-        raw = os.urandom(16 * count)
-        tokens = [raw[at : at + 16] for at in range(0, len(raw), 16)]
+        tokens = worker.frontier.unanswered()  # of calls that failed: their grants may be waiting
+        raw = os.urandom(16 * max(0, count - len(tokens)))
+        tokens += [raw[at : at + 16] for at in range(0, len(raw), 16)]
         reply = await worker.frontier.lease(tokens, worker.name)
         worker.set_clock(reply.now_ms)
         visits = [worker.begin(lease) for lease in reply.leases]
