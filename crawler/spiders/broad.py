@@ -88,7 +88,7 @@ class BroadSpider(Spider):
             return None
 
     async def _add(self, batch: list[Candidate]) -> int:
-        answers = await self.worker.answer(lambda: self.worker.frontier.add(batch)) if batch else []
+        answers = await self.worker.answer(lambda: self.worker.batcher.add(batch)) if batch else []
         self.worker.wake()
         return sum(answer is Added.ADDED for answer in answers)
 

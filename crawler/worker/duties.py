@@ -136,7 +136,16 @@ class Duties:
                 logger.warning("segment %s is not in our spool: it is aborted, its pages are fetched again", segment)
                 await worker.writer.abort([segment])
 
+    async def _meet_server(self) -> None:
+        """Notice a server that was lost between two calls, and send it again what it may have forgotten.
+
+        redis-py makes a broken connection anew without a word, so only the run id tells.
+        """
+        await self._worker.frontier.run_ids()
+        await self._worker.batcher.recover()
+
     async def _reclaim(self) -> None:
+        await self._meet_server()
         reclaimed = await self._worker.frontier.reclaim()
         if reclaimed.expired:
             self._worker.count("lease/expired", reclaimed.expired)
@@ -162,6 +171,7 @@ class Duties:
         if not self.engine_idle() or self._intake.ready or worker.unsettled > worker.writer.unsealed:
             self._before = None
             return
+        await self._meet_server()
         snapshot = await worker.frontier.snapshot()
         self.snapshot = asdict(snapshot)
         active = snapshot.queued + snapshot.delayed + snapshot.leased + snapshot.held + snapshot.outbox

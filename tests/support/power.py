@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import redis
@@ -26,6 +27,11 @@ def cut_power(server: RedisServer, deadline_s: float = 30.0) -> int:
     with server.sync_client() as client:
         client.config_set("appendfsync", "everysec")
         sizes = until(lambda: _before_the_next_sync(client, server), deadline_s, "a moment between two syncs")
+    return cut_back(server, sizes)
+
+
+def cut_back(server: RedisServer, sizes: Mapping[Path, int]) -> int:
+    """Kill the server and cut its files back to sizes that they had before. Returns how many bytes that took."""
     server.kill9()
     lost = 0
     for path, size in sizes.items():
@@ -39,14 +45,15 @@ def _before_the_next_sync(client: redis.Redis, server: RedisServer) -> dict[Path
     client.incr(MARK)
     if not client.waitaof(1, 0, 5000)[0]:
         return None
-    sizes = _sizes(server)
+    sizes = file_sizes(server)
     client.incr(MARK)  # what WAITAOF answers for next: the first write that the cut takes back
     try:
-        until(lambda: sum(_sizes(server).values()) >= sum(sizes.values()) + LOST, WITHIN)
+        until(lambda: sum(file_sizes(server).values()) >= sum(sizes.values()) + LOST, WITHIN)
     except AssertionError:
         return None
     return None if client.waitaof(1, 0, 1)[0] else sizes
 
 
-def _sizes(server: RedisServer) -> dict[Path, int]:
+def file_sizes(server: RedisServer) -> dict[Path, int]:
+    """Bytes of each file that the server appends to."""
     return {path: path.stat().st_size for path in (server.directory / "appendonlydir").iterdir()}
