@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from crawler.frontier import policy
@@ -10,9 +11,7 @@ from crawler.worker.visit import Fetch, Visit
 from crawler.worker.worker import Worker
 
 
-def robots_ended(
-    worker: Worker, visit: Visit, fetch: Fetch, body: bytes = b"", location: str | None = None
-) -> None:
+def robots_ended(worker: Worker, visit: Visit, fetch: Fetch, body: bytes = b"", location: str | None = None) -> None:
     """The request for ``visit.robots_for`` is over, with an answer or by ``fetch.kind``. ``location`` is the absolute
     target of a redirect, None without one. Where the address guard refuses the host, the page has its outcome too.
     """
@@ -49,8 +48,13 @@ def _is_refused(fetch: Fetch) -> bool:
 
 
 async def _store(worker: Worker, visit: Visit, fetch: Fetch, state: HostState) -> None:
-    """Repeated as a whole while the frontier is away, so the reserved turn is forgotten last."""
-    await worker.hosts.store(visit.lease.group, visit.robots_for, state)
+    """Repeated as a whole while the frontier is away, so the reserved turn is forgotten last.
+
+    A process that was frozen past its lease has nothing to say: others may have asked since, and a time-out that it
+    alone met would close the host to all of them.
+    """
+    if time.monotonic() < visit.lease.asked + worker.options.lease_ttl:
+        await worker.hosts.store(visit.lease.group, visit.robots_for, state)
     own: Fetch | None = fetch
     if visit.turn is not None:
         await worker.end_turn(visit.turn, fetch)
