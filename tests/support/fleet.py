@@ -174,6 +174,7 @@ class Fleet:
             return Stake()
         worker = f"{member.name}:{directory.name.removeprefix(member.name + '_')}"
         with self.server.sync_client() as client:
+            client.ping()  # whatever a stopped worker had sent before is done when the next command is
             urls = list(_urls_of(client, worker))
             decided = {journal.stem: _decision(client, journal.stem) for journal in directory.glob(f"*{JOURNAL}")}
         unpublished = sum(

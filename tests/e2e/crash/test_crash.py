@@ -38,6 +38,7 @@ SETTINGS = {
     "SPOOL_GRACE": 6,
     "SEGMENT_MAX_AGE": 3,
     "GROUP_COMMIT": 0.5,
+    "RETRY_DELAYS": "1,2,4",  # also of URLs whose leases end twice
     "CONCURRENT_REQUESTS": 64,
 }
 SHARE = 0.9  # of the rate that the delays allow, at least so much is used
