@@ -18,7 +18,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from crawler.errors import BadInput, FrontierMismatch, FrontierUnavailable
+from crawler.errors import BadInput, FrontierMismatch
 from crawler.frontier import keys, policy, records
 from crawler.frontier.calls import chunked
 from crawler.frontier.durability import Durability
@@ -84,9 +84,7 @@ class Frontier(Operators, Segments, Durability):
     ) -> None:
         dropped = frozenset(options.url_parameters_ignored) or DROPPED_PARAMETERS
         super().__init__(link, options, partial(fingerprint, drop=dropped), clock, rand)
-        self._asked: dict[
-            bytes, tuple[int, float]
-        ] = {}  # tokens without an answer: where they may be granted, since when
+        self._asked = Asked()
         self._reclaim_at: list[float] = [0.0] * options.frontier_partitions
 
     async def _create_or_check(self, servers: Sequence[str]) -> None:
@@ -153,7 +151,7 @@ class Frontier(Operators, Segments, Durability):
         """Grant one URL per token, as far as groups are due. The same tokens bring the same grants again.
 
         Tokens are 16 random bytes, new for every URL. Without ``partition`` those that are due are asked, one after
-        the other; when one of them cannot be reached, what the others granted is returned.
+        the other. When the call fails, ask again with the same tokens: some may have been granted.
         """
         asked = self.clock()
         known, fresh = self._asked.split(tokens)

@@ -12,6 +12,7 @@ import random
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from crawler.errors import FrontierUnavailable
@@ -38,6 +39,8 @@ class Intake:
         self.room = 0
         self.paused = False
         self._need = asyncio.Event()
+        self._unanswered: list[bytes] = []
+        self._asked = 0.0
         self._stopping = False
 
     def hungry(self, room: int) -> None:
@@ -94,16 +97,26 @@ class Intake:
             async with asyncio.timeout(wait):  # not wait_for, which may swallow a cancellation in Python 3.11
                 await self._need.wait()
 
+    def _tokens(self, count: int) -> tuple[list[bytes], float]:
+        """Tokens to ask with, and the monotonic second from which their leases' time is counted.
+
+        Those of a call that failed are asked with again, since their grants may be waiting, and count from that call.
+        """
+        now = time.monotonic()
+        if not self._unanswered or now - self._asked > self._worker.options.lease_ttl:
+            raw = os.urandom(16 * count)
+            self._unanswered = [raw[at : at + 16] for at in range(0, len(raw), 16)]
+            self._asked = now
+        return self._unanswered, self._asked
+
     async def _ask(self, count: int) -> float:
         """One round: leases, records of their hosts, verdicts. Returns how long to wait before the next, in seconds."""
         worker = self._worker
-        asked = time.monotonic()
-        tokens = worker.frontier.unanswered()  # of calls that failed: their grants may be waiting
-        raw = os.urandom(16 * max(0, count - len(tokens)))
-        tokens += [raw[at : at + 16] for at in range(0, len(raw), 16)]
+        tokens, asked = self._tokens(count)
         reply = await worker.frontier.lease(tokens, worker.name)
+        self._unanswered = []
         worker.set_clock(reply.now_ms)
-        visits = [worker.begin(lease) for lease in reply.leases]
+        visits = [worker.begin(replace(lease, asked=asked)) for lease in reply.leases]
         if visits:
             try:
                 await worker.hosts.load(((visit.lease.group, visit.lease.url) for visit in visits), reply.now_ms)
@@ -119,7 +132,7 @@ class Intake:
             return 0.0
         if reply.next_due_ms is None:
             return POLL
-        ahead = (reply.next_due_ms - reply.now_ms) / 1000 - (time.monotonic() - asked)
+        ahead = (reply.next_due_ms - reply.now_ms) / 1000
         return min(max(ahead, LEAST_WAIT) + random.uniform(0, LEAST_WAIT), POLL)
 
     async def _judge(self, visit: Visit, now_ms: int) -> None:
