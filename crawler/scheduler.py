@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Headers
@@ -83,13 +83,16 @@ class Scheduler(BaseScheduler):
         worker = self.worker
         worker.count = self._count
         worker.wake = self._wake
+        worker.stir = self.intake.stir
         worker.stopped = self._stop
         worker.leaving = self._closing
         try:
             await worker.open()
         except LonglineError as error:
             logger.error("the crawl cannot start: %s", error)
-            raise CloseSpider("start_failed") from error
+            # Raised from here it would leave Scrapy half open; once the spider is open it closes in order.
+            self._crawler.signals.connect(self._refuse, signals.spider_opened)
+            return
         self._unpaced_slot()
         self.duties.spider_name = spider.name
         self.duties.engine_idle = self._engine_idle
@@ -97,6 +100,9 @@ class Scheduler(BaseScheduler):
         self._tasks = [asyncio.ensure_future(self.intake.run()), asyncio.ensure_future(self.duties.run())]
         for task in self._tasks:
             task.add_done_callback(self._task_ended)
+
+    def _refuse(self) -> None:
+        raise CloseSpider("start_failed")
 
     def _unpaced_slot(self) -> None:
         downloader = self._crawler.engine.downloader

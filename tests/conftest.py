@@ -73,8 +73,9 @@ def shared_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 @pytest.fixture(scope="session")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """One Valkey for the crawls of a whole session; each crawl has a CRAWL_ID of its own."""
-    with RedisServer(server_binary("valkey"), tmp_path_factory.mktemp("crawls")) as server:
+    """One Valkey for the crawls of a whole session; each crawl has a CRAWL_ID of its own. It keeps a file, since what
+    is on disk can be waited for: without one a publication takes two seconds."""
+    with RedisServer(server_binary("valkey"), tmp_path_factory.mktemp("crawls"), appendfsync="always") as server:
         yield server
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
+from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
-from scrapy.settings import Settings
 
 from crawler import seeds
 from crawler.errors import BadInput, BadSetting
@@ -20,6 +21,7 @@ from crawler.hosts import hostname
 from crawler.identity import contact, is_loopback
 from crawler.options import Options
 from crawler.worker import worker_of
+from crawler.worker.candidates import Candidates
 
 FAILURES = frozenset({"start_failed", "storage_failed", "worker_failed", "bad_seeds", "start_error"})
 """Reasons of closing that are a failure of this worker."""
@@ -32,42 +34,46 @@ class Command(ScrapyCrawl):
         """Check, crawl, set the exit code."""
         if len(args) != 1:
             raise UsageError
+        process: Any = self.crawler_process
         try:
-            options = Options.from_settings(self._set())
-            source = opts.spargs.get("seeds") or options.seeds
-            if source:
-                seeds.check(source)
-                self._identify(options, source)
+            crawler = self._checked(process, args[0], opts.spargs)
         except BadInput as error:
             print(f"longline: {error}", file=sys.stderr)
             self.exitcode = 2
             return
-        process: Any = self.crawler_process
-        crawler = process.create_crawler(args[0])
         process.crawl(crawler, **opts.spargs)
         process.start()
         reason = crawler.stats.get_value("finish_reason")
         if process.bootstrap_failed or reason in FAILURES or reason is None or worker_of(crawler).failed:
             self.exitcode = 1
 
-    def _set(self) -> Settings:
-        if self.settings is None:
-            raise UsageError("no settings: not run by the scrapy command line")
-        return self.settings
+    def _checked(self, process: Any, spider: str, arguments: Mapping[str, str]) -> Crawler:
+        """A crawler whose spider, settings and seeds make sense. Raises BadInput."""
+        known = process.spider_loader.list()
+        if spider not in known:
+            raise BadInput(f"no spider is called {spider!r}; there are: {', '.join(known)}")
+        crawler: Crawler = process.create_crawler(spider)
+        options = Options.from_settings(crawler.settings)
+        Candidates(options)
+        source = arguments.get("seeds") or options.seeds
+        if source:
+            seeds.check(source)
+            _identify(crawler, options, source)
+        return crawler
 
-    def _identify(self, options: Options, source: str) -> None:
-        """Ask for a contact when seeds lead away from this machine and USER_AGENT names none. Raises BadSetting."""
-        if contact(options.user_agent) or source == "-" or not _leaves_loopback(options, source):
-            return
-        why = "USER_AGENT names no contact: whoever runs a site must be able to reach you"
-        if not sys.stdin.isatty():
-            raise BadSetting(f"{why}; set it, for example -s USER_AGENT='mybot/1.0 (+https://example.org/bot)'")
-        print(f"longline: {why}.")
-        answer = input("A URL or an e-mail address to put into USER_AGENT: ").strip()
-        if not contact(answer):
-            raise BadSetting(f"{answer!r} is neither a URL nor an e-mail address")
-        name: Any = options.user_agent.split(" ")[0]
-        self._set().set("USER_AGENT", f"{name} (+{answer})", priority="cmdline")
+
+def _identify(crawler: Crawler, options: Options, source: str) -> None:
+    """Ask for a contact when seeds lead away from this machine and USER_AGENT names none. Raises BadSetting."""
+    if contact(options.user_agent) or source == "-" or not _leaves_loopback(options, source):
+        return
+    why = "USER_AGENT names no contact: whoever runs a site must be able to reach you"
+    if not sys.stdin.isatty():
+        raise BadSetting(f"{why}; set it, for example -s USER_AGENT='mybot/1.0 (+https://example.org/bot)'")
+    print(f"longline: {why}.")
+    answer = input("A URL or an e-mail address to put into USER_AGENT: ").strip()
+    if not contact(answer):
+        raise BadSetting(f"{answer!r} is neither a URL nor an e-mail address")
+    crawler.settings.set("USER_AGENT", f"{options.user_agent.split(' ')[0]} (+{answer})", priority="cmdline")
 
 
 def _leaves_loopback(options: Options, source: str) -> bool:

@@ -59,7 +59,7 @@ class _Answer(aiohttp.ClientResponse):
 class DownloadHandler:
     """Fetches one request. Raises FetchError; everything else that escapes is a defect."""
 
-    lazy = False
+    lazy = True  # a crawl that cannot start leaves no session open
 
     def __init__(self, options: Options) -> None:
         self._options = options

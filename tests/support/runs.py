@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -89,12 +90,15 @@ class Crawl:
             **self.settings,
             **settings,
         }
-        words = [sys.executable, "-m", "scrapy", "crawl", spider, "-o", f"{folder / 'items.jsonl'}:jsonlines"]
+        words = [sys.executable, "-m", "scrapy", "crawl", spider]
+        words += [] if spider == "broad" else ["-o", f"{folder / 'items.jsonl'}:jsonlines"]
         words += [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
         return words + [word for name, value in everything.items() for word in ("-s", f"{name}={value}")]
 
-    def start(self, spider: str, arguments: dict[str, Any] | None = None, **settings: Any) -> Run:
-        """Start one worker."""
+    def start(
+        self, spider: str, arguments: dict[str, Any] | None = None, *, file_size: int = 0, **settings: Any
+    ) -> Run:
+        """Start one worker; no file of its grows beyond `file_size` bytes, if that is given."""
         folder = self.root / f"run{len(self.runs)}"
         folder.mkdir(parents=True)
         with (folder / "log.txt").open("wb") as log:
@@ -105,6 +109,7 @@ class Crawl:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, -1))) if file_size else None,
             )
         run = Run(folder, process)
         self.runs.append(run)
