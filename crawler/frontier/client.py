@@ -31,7 +31,6 @@ from crawler.frontier.types import (
     Candidate,
     Handle,
     Holding,
-    Lease,
     LeaseReply,
     Reclaimed,
     Reserved,

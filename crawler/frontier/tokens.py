@@ -1,4 +1,4 @@
-"""Where tokens were granted, so that the same tokens bring the same grants: a token means something in one partition only."""
+"""Where tokens were granted, so that the same ones bring the same grants: a token means something in one partition."""
 
 from __future__ import annotations
 

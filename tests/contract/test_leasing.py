@@ -40,6 +40,18 @@ async def test_the_same_tokens_bring_the_same_grants(frontier: AnyFrontier) -> N
     assert (await frontier.snapshot(now=START)).leased == 5
 
 
+@pytest.mark.invariant(7)
+async def test_a_token_means_something_in_one_partition(open_frontier: Open) -> None:
+    """Asked again, it is offered to no other, though more is due there."""
+    frontier = await open_frontier(frontier_partitions=8)
+    await frontier.add([candidate(f"http://h{n}.test/") for n in range(200)], now=START)
+    first = await granted(frontier, 30, START)
+    for _ in range(3):
+        again = await granted(frontier, 30, START)
+        assert {lease.token: lease.url for lease in again} == {lease.token: lease.url for lease in first}
+    assert (await frontier.snapshot(now=START)).leased == 30
+
+
 @pytest.mark.invariant(3)
 async def test_a_token_whose_lease_is_over_but_held_brings_nothing(frontier: AnyFrontier) -> None:
     await frontier.add([candidate("http://a.test/1"), candidate("http://a.test/2")], now=START)

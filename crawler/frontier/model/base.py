@@ -11,6 +11,7 @@ from functools import partial
 from crawler.frontier import keys
 from crawler.frontier.model.fetching import Fetching
 from crawler.frontier.model.keeping import Keeping
+from crawler.frontier.tokens import Asked
 from crawler.options import Options
 from crawler.urls import DROPPED_PARAMETERS, fingerprint
 
@@ -40,6 +41,7 @@ class Base:
         dropped = frozenset(self.options.url_parameters_ignored) or DROPPED_PARAMETERS
         self.fingerprint = partial(fingerprint, drop=dropped)
         self.homes: defaultdict[str, set[int]] = defaultdict(set)
+        self._asked = Asked()
         self._wall = wall
         self._lease_ms = int(self.options.lease_ttl * 1000)
         self._session_ms = int(self.options.session_ttl * 1000)

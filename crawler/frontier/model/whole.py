@@ -57,21 +57,28 @@ class Model(Operators):
     async def lease(
         self, tokens: Sequence[bytes], worker: str, partition: int | None = None, *, now: int | None = None
     ) -> LeaseReply:
-        asked, left = self.clock(), list(dict.fromkeys(tokens))
+        asked, at_now = self.clock(), self._now(now)
+        known, fresh = self._asked.split(tokens)
         leases: list[Lease] = []
-        server_now, soonest = self._now(now), list[int]()
-        for at in range(self.partitions) if partition is None else [partition]:
+        replies: list[tuple[int | None, int]] = []
+
+        def ask(at: int, mine: list[bytes]) -> None:
             part = self.parts[at]
             self.homes[worker].add(at)
-            granted, due, part_now = part.lease(self._now(now), left, worker, self._lease_ms, self._session_ms)
-            leases += [self._lease_of(part, token, asked) for token in granted]
-            left = [token for token in left if token not in granted]
-            server_now = max(server_now, part_now)
-            if due is not None:
-                soonest.append(due)
-            if not left:
-                break
-        return LeaseReply(leases, min(soonest, default=None), server_now)
+            granted, due, server_now = part.lease(at_now, mine, worker, self._lease_ms, self._session_ms)
+            self._asked.note(at, granted)
+            self._asked.free(set(mine) - set(granted))
+            leases.extend(self._lease_of(part, token, asked) for token in granted)
+            replies.append((due, server_now))
+
+        for at, mine in known.items():
+            ask(at, mine)
+        for at in range(self.partitions) if partition is None else (partition,):
+            fresh = [token for token in fresh if token not in {lease.token for lease in leases}]
+            if fresh:
+                ask(at, fresh)
+        due = [soonest for soonest, _ in replies if soonest is not None]
+        return LeaseReply(leases, min(due, default=None), max((now_ms for _, now_ms in replies), default=at_now))
 
     def _lease_of(self, part: Part, token: bytes, asked: float) -> Lease:
         owned = part.owned[token]
