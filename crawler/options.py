@@ -179,7 +179,9 @@ class Options:
         "Least time between the end of one request to a group and the start of the next.",
         owner="Scrapy",
     )
-    delay_jitter: float = setting(0.03, fraction(), "Share of a delay that chance may add to it; it is never shortened.")
+    delay_jitter: float = setting(
+        0.03, fraction(), "Share of a delay that chance may add to it; it is never shortened."
+    )
     crawl_delay_max: float = setting(
         300.0, seconds(), "Longest Crawl-delay that is kept to; a group that asks for more is skipped."
     )

@@ -17,7 +17,7 @@ from tests.support.raw import ok
 
 @contextmanager
 def at_once(reply: bytes) -> Iterator[str]:
-    """A server in a thread of its own that gives `reply` to the kernel in one piece, as sendfile does, and stays connected."""
+    """A server in a thread of its own that gives `reply` to the kernel in one piece, as sendfile does, and stays."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
