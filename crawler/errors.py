@@ -1,20 +1,20 @@
 """Every error that Longline raises on purpose.
 
-    LonglineError
-    ├── BadInput                  the caller's input is at fault; the message names it
-    │   ├── InvalidURL            (also a ValueError)
-    │   ├── BadSetting            one or more settings do not make sense
-    │   ├── BadSeeds              a seeds source that is missing, unreadable or empty
-    │   └── NotSerialisable       a Request that cannot travel through the frontier
-    ├── FrontierError
-    │   ├── FrontierUnavailable   Redis cannot be reached, or refuses us for now; try again
-    │   ├── FrontierMismatch      the stored crawl was made with other partitions, servers or versions
-    │   └── ProtocolError         a call out of its order, such as sealing a URL that is still leased
-    ├── StorageError
-    │   ├── SpoolError            the spool cannot be written, or is somebody else's
-    │   ├── SinkError             the corpus cannot be written
-    │   └── CorruptSegment        a segment whose bytes are not what they should be
-    └── FetchError                a fetch that ended in a failure; ``kind`` is one of policy.KINDS
+LonglineError
+├── BadInput                  the caller's input is at fault; the message names it
+│   ├── InvalidURL            (also a ValueError)
+│   ├── BadSetting            one or more settings do not make sense
+│   ├── BadSeeds              a seeds source that is missing, unreadable or empty
+│   └── NotSerialisable       a Request that cannot travel through the frontier
+├── FrontierError
+│   ├── FrontierUnavailable   Redis cannot be reached, or refuses us for now; try again
+│   ├── FrontierMismatch      the stored crawl was made with other partitions, servers or versions
+│   └── ProtocolError         a call out of its order, such as sealing a URL that is still leased
+├── StorageError
+│   ├── SpoolError            the spool cannot be written, or is somebody else's
+│   ├── SinkError             the corpus cannot be written
+│   └── CorruptSegment        a segment whose bytes are not what they should be
+└── FetchError                a fetch that ended in a failure; ``kind`` is one of policy.KINDS
 """
 
 from __future__ import annotations
