@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 SEEDS ?=
+ARGS ?=
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 
@@ -32,11 +33,11 @@ $(DEV): requirements-dev.txt $(RUNTIME)
 
 setup: $(DEV) ## make .venv with everything
 
-crawl: $(RUNTIME) ## crawl the demo web, or the real one: make crawl SEEDS=urls.txt
+crawl: $(RUNTIME) ## crawl the demo web, or the real one: make crawl SEEDS=urls.txt ARGS='-s CRAWL_ID=news'
 ifeq ($(SEEDS),)
-	@$(BIN)/python -m crawler.demo crawl
+	@$(BIN)/python -m crawler.demo crawl $(ARGS)
 else
-	@$(BIN)/scrapy crawl broad -a seeds='$(SEEDS)'
+	@$(BIN)/scrapy crawl broad -a seeds='$(SEEDS)' $(ARGS)
 endif
 
 test: check ## checks, and all tests but the long ones

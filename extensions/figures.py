@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -155,9 +157,20 @@ def closing_report(now: Figures, elapsed: float, reason: str, crawl_id: str, out
     if now.errors:
         lines.append(f"  errors     {_counts(now.errors)}")
     if now.frontier is not None and now.frontier.get("dead"):
-        lines.append(f"  dead       {now.frontier['dead']:,} URLs: scrapy dlq list -s CRAWL_ID={crawl_id}")
+        lines.append(f"  dead       {now.frontier['dead']:,} URLs: {_scrapy()} dlq list -s CRAWL_ID={crawl_id}")
+    if reason == "finished":
+        lines.append("  another    a crawl of another name begins anew: -s CRAWL_ID=NAME")
     lines += ["", f"It lies in {output if '://' in output else Path(output).resolve()}"]
     return "\n".join(lines + [f"  {line}" for line in reading_lines(output, crawl_id)])
+
+
+def _scrapy() -> str:
+    """How to call scrapy from here: by its name where that is the one beside this interpreter, else by its path."""
+    ours = Path(sys.executable).parent / "scrapy"
+    found = shutil.which("scrapy")
+    if found and Path(found) == ours:
+        return "scrapy"
+    return str(ours.relative_to(Path.cwd())) if ours.is_relative_to(Path.cwd()) else str(ours)
 
 
 def reading_lines(output: str, crawl_id: str) -> list[str]:
