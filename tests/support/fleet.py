@@ -24,7 +24,6 @@ from tests.support.web import Web
 
 CRAWL = "fleet"
 PARTITIONS = 8
-START_DEADLINE = 60.0  # seconds; a worker imports Scrapy first, beside others that do the same
 
 
 @dataclass(frozen=True)
@@ -199,20 +198,21 @@ class Fleet:
         return total
 
     def fetched(self) -> int:
-        """URLs that are held, sealed or done: how far the crawl is."""
+        """URLs that are held, sealed or done: how far the crawl is. AssertionError when a worker has failed."""
+        self.check()
         counters = self.counters()
         return sum(counters.get(state, 0) for state in ("held", "sealed", "done"))
 
     def finish(self, deadline_s: float) -> None:
         """Wait until every living worker has found the crawl finished; AssertionError with a failed one's log."""
         until(lambda: not self.alive, deadline_s, "all workers finding the crawl finished")
-        for member in self.members:
-            if member.process.returncode not in (0, -signal.SIGKILL):
-                raise AssertionError(f"{member.name} failed:\n{member.log.read_text(errors='replace')[-4000:]}")
+        self.check()
 
-    def stat(self, name: str) -> int:
-        """One figure over all workers that lived to write it down."""
-        return sum(member.stat(name) for member in self.members)
+    def check(self) -> None:
+        """AssertionError, with its log's end, when a worker has ended otherwise than by kill -9 or the crawl's end."""
+        for member in self.members:
+            if member.process.poll() not in (None, 0, -signal.SIGKILL):
+                raise AssertionError(f"{member.name} failed:\n{member.log.read_text(errors='replace')[-4000:]}")
 
 
 def _urls_of(client: redis.Redis, worker: str) -> Iterator[tuple[str, str]]:
