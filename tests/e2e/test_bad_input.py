@@ -18,7 +18,7 @@ from tests.support.crawl import CONTACT, REPOSITORY
 from tests.support.servers import RedisServer, binary_of
 from tests.support.site import Site, page, serve_site
 
-PASSWORD = "s3cret-of-the-server"  # noqa: S105 - of a server that lives for a second
+PASSWORD = "s3cret-of-the-server"
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,11 @@ CASES = {
         r"LEASE_TTL: '-5' is less than 1\n(.*\n)*?.*RESOLVE: '\{' is not a JSON object",
         {"LEASE_TTL": "-5", "RESOLVE": "{"},
     ),
-    "priority": Case(2, "FRONTIER_PRIORITY: 'no.such.thing' cannot be imported", {"FRONTIER_PRIORITY": "no.such.thing"}),
+    "priority": Case(2, "FRONTIER_PRIORITY: 'no.such' cannot be imported", {"FRONTIER_PRIORITY": "no.such"}),
     "no contact": Case(2, "USER_AGENT names no contact", {"USER_AGENT": "mybot/1.0"}, "http://192.0.2.1/\n"),
     "no such spider": Case(2, "no spider is called 'brod'; there are: broad", spider="brod"),
     "no redis": Case(1, r"Redis at 127.0.0.1:1 cannot be reached", {"REDIS_URL": "redis://127.0.0.1:1/0"}),
-    "wrong password": Case(
-        1, "refuses our user name or password", {"REDIS_URL": "redis://:wr0ng@127.0.0.1:{port}/0"}
-    ),
+    "wrong password": Case(1, "refuses our user name or password", {"REDIS_URL": "redis://:wr0ng@127.0.0.1:{port}/0"}),
     "output is a file": Case(1, r"the crawl cannot start: .*/file", {"OUTPUT": "{root}/file"}),
     "output below a file": Case(1, r"the crawl cannot start: .*/file/deeper", {"OUTPUT": "{root}/file/deeper"}),
     "spool below a file": Case(1, r"the crawl cannot start: .*/file/spool", {"SPOOL_DIR": "{root}/file/spool"}),

@@ -57,10 +57,10 @@ def test_every_way_to_be_led_on(valkey: RedisServer, tmp_path: Path) -> None:
     }
     answers |= {f"a.test/long{hop}": moved(f"/long{hop + 1}") for hop in range(1, 9)}
     first = ",".join(f"http://{place}" for place in answers if place.startswith("a.test/") and place[7:] not in LATER)
-    with serve_site(answers) as site:
-        with crawl_of(site, valkey, tmp_path, "redirects", DOWNLOAD_DELAY=DELAY, FRONTIER_PARTITIONS=2) as crawl:
-            run = crawl.run("follower", {"first": first})
-            snapshot, dead = crawl.snapshot(), crawl.dead()
+    settings = {"DOWNLOAD_DELAY": DELAY, "FRONTIER_PARTITIONS": 2}
+    with serve_site(answers) as site, crawl_of(site, valkey, tmp_path, "redirects", **settings) as crawl:
+        run = crawl.run("follower", {"first": first})
+        snapshot, dead = crawl.snapshot(), crawl.dead()
     assert_settled(snapshot)
     assert dead == {}
     reached = {f"http://b{status}.test/" for status in (301, 302, 303, 307, 308)}
@@ -79,6 +79,3 @@ def test_every_way_to_be_led_on(valkey: RedisServer, tmp_path: Path) -> None:
     assert reasons["robots"] == 1
     assert reasons["redirect-loop"] == 2
     assert violations(site.hits, DELAY) == []
-
-
-

@@ -13,6 +13,9 @@ from tests.support.site import Say, Site, moved, page, serve_site
 
 DELAY = 0.1
 TEXT = {"Content-Type": "text/plain"}
+HOSTS = ("unwell", "silent", "dead", "none", "closed", "agent", "moved", "five", "six", "paced", "lazy", "huge")
+
+Many = tuple[Site, Run, dict[str, tuple[str, ...]]]
 
 
 def rules(*lines: str) -> Say:
@@ -44,16 +47,15 @@ def test_one_worker_asks_for_the_whole_fleet(valkey: RedisServer, tmp_path: Path
 
 
 @pytest.fixture(scope="module")
-def many(valkey: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Run, dict[str, tuple[str, ...]]]:
+def many(valkey: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Many:
     """One crawl over sites with a robots.txt of each kind."""
-    hosts = ("unwell", "silent", "dead", "none", "closed", "agent", "moved", "five", "six", "paced", "lazy", "huge")
-    answers: dict[str, Say | list[Say]] = {f"{host}.test/": page() for host in hosts}
+    answers: dict[str, Say | list[Say]] = {f"{host}.test/": page() for host in HOSTS}
     answers |= {
         "unwell.test/robots.txt": [Say("<h1>busy</h1>", 503), Say("", 500), rules("Disallow: /private")],
         "silent.test/robots.txt": [Say(status=0), rules("Disallow: /private")],
         "dead.test/robots.txt": Say("", 503),
         "closed.test/robots.txt": rules("Disallow: /"),
-        "agent.test/robots.txt": Say("User-agent: longline-test/2\nAllow: /\n\nUser-agent: *\nDisallow: /", headers=TEXT),
+        "agent.test/robots.txt": Say("User-agent: longline-test/2\nAllow: /\n\nUser-agent: *\nDisallow: /", 200, TEXT),
         "moved.test/robots.txt": moved("http://library.test/rules"),
         "library.test/rules": rules("Disallow: /private"),
         "library.test/": page(),
@@ -76,34 +78,39 @@ def many(valkey: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> tuple
     }
     answers |= {f"five.test/r{hop}": moved(f"/r{hop + 1}") for hop in range(1, 5)}
     answers |= {f"six.test/r{hop}": moved(f"/r{hop + 1}") for hop in range(1, 6)}
-    first = ",".join(f"http://{host}.test/" for host in hosts)
+    first = ",".join(f"http://{host}.test/" for host in HOSTS)
     settings = {"DOWNLOAD_DELAY": DELAY, "RETRY_DELAYS": "0.3", "OFFLINE_AFTER": 2, "LOG_LEVEL": "INFO"}
-    with serve_site(answers) as site:
-        with crawl_of(site, valkey, tmp_path_factory.mktemp("robots"), "robots", **settings) as crawl:
-            run = crawl.run("follower", {"first": first})
-            assert_settled(crawl.snapshot())
-            return site, run, crawl.dead()
+    root = tmp_path_factory.mktemp("robots")
+    with serve_site(answers) as site, crawl_of(site, valkey, root, "robots", **settings) as crawl:
+        run = crawl.run("follower", {"first": first})
+        assert_settled(crawl.snapshot())
+        return site, run, crawl.dead()
 
 
-def test_what_may_be_fetched_is(many: tuple[Site, Run, dict[str, tuple[str, ...]]]) -> None:
+def test_what_may_be_fetched_is(many: Many) -> None:
     """5xx and silence pass; 404 allows; five hops are followed, a sixth counts as 404; 600 KB are cut, not refused."""
     _, run, _ = many
     hosts = ("unwell", "silent", "none", "agent", "moved", "six", "paced", "huge")
     expected = {f"http://{host}.test/" for host in hosts}
-    expected |= {"http://moved.test/open", "http://paced.test/2", "http://paced.test/3", "http://library.test/private/y"}
+    expected |= {
+        "http://moved.test/open",
+        "http://paced.test/2",
+        "http://paced.test/3",
+        "http://library.test/private/y",
+    }
     assert fetched([run]) == expected
 
 
-def test_nothing_is_asked_before_the_rules_are_known(many: tuple[Site, Run, dict[str, tuple[str, ...]]]) -> None:
+def test_nothing_is_asked_before_the_rules_are_known(many: Many) -> None:
     site, _, _ = many
-    for host in ("unwell", "silent", "none", "closed", "agent", "moved", "five", "six", "paced", "lazy", "huge", "dead"):
+    for host in HOSTS:
         assert site.paths(f"{host}.test")[0] == "/robots.txt"
     assert site.paths("unwell.test") == ["/robots.txt", "/robots.txt", "/robots.txt", "/"]
     assert site.paths("silent.test") == ["/robots.txt", "/robots.txt", "/"]
 
 
 def test_a_crawl_delay_beyond_reason_is_said_and_the_group_skipped(
-    many: tuple[Site, Run, dict[str, tuple[str, ...]]],
+    many: Many,
 ) -> None:
     site, run, _ = many
     assert site.paths("lazy.test") == ["/robots.txt"]
@@ -111,7 +118,7 @@ def test_a_crawl_delay_beyond_reason_is_said_and_the_group_skipped(
 
 
 def test_rules_that_cannot_be_had_forbid_everything_until_the_host_is_given_up(
-    many: tuple[Site, Run, dict[str, tuple[str, ...]]],
+    many: Many,
 ) -> None:
     site, _, dead = many
     assert set(site.paths("dead.test")) == {"/robots.txt"}
@@ -119,15 +126,15 @@ def test_rules_that_cannot_be_had_forbid_everything_until_the_host_is_given_up(
     assert dead["http://dead.test/"][-1] == "offline"
 
 
-def test_moved_rules_hold_where_they_were_asked_for_only(many: tuple[Site, Run, dict[str, tuple[str, ...]]]) -> None:
+def test_moved_rules_hold_where_they_were_asked_for_only(many: Many) -> None:
     site, _, _ = many
     assert "/private/x" not in site.paths("moved.test")
     assert "/private/y" in site.paths("library.test")
     assert site.paths("library.test").count("/rules") == 1
 
 
-def test_delays_lie_between_any_two_requests(many: tuple[Site, Run, dict[str, tuple[str, ...]]]) -> None:
-    """robots.txt, its hops, redirects and retries included; Crawl-delay in place of DOWNLOAD_DELAY where it is longer."""
+def test_delays_lie_between_any_two_requests(many: Many) -> None:
+    """robots.txt, its hops and retries included; Crawl-delay in place of DOWNLOAD_DELAY where it is longer."""
     site, _, _ = many
     groups = {hit.host for hit in site.hits}
     assert violations(site.hits, {group: 0.7 if group == "paced.test" else DELAY for group in groups}) == []

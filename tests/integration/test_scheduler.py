@@ -90,7 +90,7 @@ class TestScrapysSettings:
         ("setting", "reason"),
         [
             ({"CLOSESPIDER_PAGECOUNT": 5}, "closespider_pagecount"),
-            ({"CLOSESPIDER_ITEMCOUNT": 5}, "closespider_itemcount"),
+            pytest.param({"CLOSESPIDER_ITEMCOUNT": 5}, "closespider_itemcount", marks=pytest.mark.long),
             ({"CLOSESPIDER_TIMEOUT": 1, "DOWNLOAD_DELAY": 0.4}, "closespider_timeout"),
         ],
     )
@@ -134,9 +134,10 @@ def test_the_frontier_is_kept_or_purged_as_scrapy_redis_says(valkey: RedisServer
         assert site.count("g0.test/1") == 2
         crawl.run("follower", FIRST, SCHEDULER_FLUSH_ON_START=True, SCHEDULER_PERSIST=False)
         assert site.count("g0.test/1") == 3, "who left does not count as being at work"
-        assert [key for key in redis.keys("*persist*")] == []
+        assert redis.keys("*persist*") == []
 
 
+@pytest.mark.long
 def test_a_worker_that_joins_does_not_flush(valkey: RedisServer, tmp_path: Path) -> None:
     with serve_site(tree()) as site, crawl_of(site, valkey, tmp_path, "join", DOWNLOAD_DELAY=0.3) as crawl:
         first = crawl.start("follower", FIRST)

@@ -13,7 +13,7 @@ from tests.support.servers import RedisServer
 from tests.support.site import Say, page, serve_site
 
 
-@pytest.mark.parametrize("kind", ["list", "set"])
+@pytest.mark.parametrize("kind", ["list", pytest.param("set", marks=pytest.mark.long)])
 def test_pushed_urls_are_crawled_and_taken_off(valkey: RedisServer, tmp_path: Path, kind: str) -> None:
     answers = {f"pushed{number}.test/": page() for number in range(5)}
     key = f"follower-{kind}:seeds"

@@ -109,8 +109,9 @@ class Crawl:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, -1))) if file_size else None,
             )
+        if file_size:
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file_size, file_size))
         run = Run(folder, process)
         self.runs.append(run)
         return run

@@ -200,7 +200,12 @@ class Inline(Spider):
     async def parse(self, response: Response) -> Any:
         """Ask four times: the same group, another host, a page that robots.txt forbids, and what fails."""
         item: dict[str, Any] = {"url": response.url}
-        asked = ("http://quotes.test/inline", "http://new.test/inline", "http://new.test/private/x", "http://quotes.test/0")
+        asked = (
+            "http://quotes.test/inline",
+            "http://new.test/inline",
+            "http://new.test/private/x",
+            "http://quotes.test/0",
+        )
         for url in asked:
             request = Request(url + "?of=" + response.url[-1], meta=dict(response.meta))
             try:
