@@ -68,38 +68,33 @@ def stored_form(request: Request, spider: Spider, defaults: Mapping[bytes, list[
 
     ``defaults`` are headers that every request gets again when it is sent. Raises NotSerialisable.
     """
-    stored: dict[str, Any] = {}
-    if request.method != "GET":
-        stored["method"] = request.method
     headers = {name: values for name, values in request.headers.items() if defaults.get(name) != values}
-    if headers:
-        stored["headers"] = {
-            name.decode("latin-1"): [value.decode("latin-1") for value in values] for name, values in headers.items()
-        }
-    if request.body:
-        stored["body"] = base64.b64encode(request.body).decode("ascii")
     errback = getattr(request.errback, "spider_errback", request.errback)  # of a request that was leased before
-    for name, function in (("callback", request.callback), ("errback", errback)):
-        if function is not None:
-            stored[name] = _method_name(spider, name, function, request)
-    for name, value in (
-        ("meta", {key: item for key, item in request.meta.items() if key not in _TRANSIENT}),
-        ("cb_kwargs", request.cb_kwargs),
-        ("cookies", request.cookies),
-        ("flags", request.flags),
-    ):
-        if value:
-            stored[name] = _as_json(name, value, request)
-    if request.encoding != "utf-8":
-        stored["encoding"] = request.encoding
-    if request.priority:
-        stored["priority"] = request.priority
-    if request.dont_filter and getattr(spider, "allowed_domains", None):
-        stored["dont_filter"] = True  # it may leave them
-    return stored or None
+    parts = {
+        "method": request.method if request.method != "GET" else "",
+        "headers": {_text(name): [_text(value) for value in values] for name, values in headers.items()},
+        "body": base64.b64encode(request.body).decode("ascii"),
+        "callback": _method_name(spider, "callback", request.callback, request),
+        "errback": _method_name(spider, "errback", errback, request),
+        "meta": {key: item for key, item in request.meta.items() if key not in _TRANSIENT},
+        "cb_kwargs": request.cb_kwargs,
+        "cookies": request.cookies,
+        "flags": request.flags,
+        "encoding": request.encoding if request.encoding != "utf-8" else "",
+        "priority": request.priority,
+        # what may leave the allowed domains, where there are any
+        "dont_filter": request.dont_filter and bool(getattr(spider, "allowed_domains", None)),
+    }
+    return {name: _as_json(name, value, request) for name, value in parts.items() if value} or None
 
 
-def _method_name(spider: Spider, part: str, function: Callable[..., Any], request: Request) -> str:
+def _text(header: bytes) -> str:
+    return header.decode("latin-1")
+
+
+def _method_name(spider: Spider, part: str, function: Callable[..., Any] | None, request: Request) -> str:
+    if function is None:
+        return ""
     name: str = getattr(function, "__name__", "")
     if getattr(function, "__self__", None) is spider and getattr(spider, name, None) == function:
         return name

@@ -40,7 +40,8 @@ class LenientHandler(ResponseHandler):
     def data_received(self, data: bytes) -> None:
         """Pass on what belongs to the answer; without data, aiohttp resumes its parser after a pause."""
         if not data:
-            return super().data_received(data)
+            super().data_received(data)
+            return
         while self._reading_head and data:
             head, data = self._split(data)
             if head:

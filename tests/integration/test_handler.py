@@ -154,6 +154,21 @@ async def test_without_a_limit_everything_is_read() -> None:
     assert (len(response.body), wire.truncated) == (300_000, "")
 
 
+@pytest.mark.parametrize("framing", ["length", "chunks", "end"])
+async def test_a_body_larger_than_any_buffer_comes_whole(framing: str) -> None:
+    """aiohttp pauses and resumes its parser on the way."""
+    body = bytes(range(256)) * 20_000
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
+    reply = {
+        "length": head + b"Content-Length: %d\r\n\r\n" % len(body) + body,
+        "chunks": head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n",
+        "end": head + b"\r\n" + body,
+    }[framing]
+    async with raw_server({"/": reply}) as web:
+        response, wire = await fetch(web.url())
+    assert (response.body == body, wire.truncated) == (True, "")
+
+
 async def test_a_spider_may_set_its_own_limit() -> None:
     async with raw_server({"/": ok(b"x" * 2000)}) as web:
         with pytest.raises(FetchError, match="too-large"):
