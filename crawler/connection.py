@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 SOCKET_TIMEOUT = 10.0  # seconds without an answer after which a call counts as lost
 CONNECT_TIMEOUT = 5.0  # seconds
+LOADING_PATIENCE = 300.0  # seconds for which a server that loads its data is waited for at the start
+RESTART_PATIENCE = 2.0  # seconds for which one that refuses connections is: it may be on its way back
+GREET_INTERVAL = 0.2  # seconds between two tries
 MAX_CONNECTIONS = 32  # sockets of one worker; a call waits for a free one
 INTSET_ENTRIES = 512  # members of a seen-set bucket that must still be packed as an intset
 
@@ -80,7 +84,7 @@ async def connect(options: Options) -> Connection:
         await asyncio.to_thread(embedded.ensure)
         connection = Connection(_client(f"unix://{embedded.socket}", {}), "the embedded server", embedded)
     try:
-        await connection.client.ping()
+        await _greet(connection)
         await _check_memory(connection)
         await _check_intsets(connection)
     except (RedisError, OSError) as error:
@@ -90,6 +94,33 @@ async def connect(options: Options) -> Connection:
         await connection.close()
         raise
     return connection
+
+
+async def _greet(connection: Connection) -> None:
+    """Await the first answer: a server that loads its data is waited for, and one that is just being restarted."""
+    begun = time.monotonic()
+    while True:
+        try:
+            await connection.client.ping()
+        except (RedisError, OSError) as error:
+            waited = time.monotonic() - begun
+            if waited > _patience(error):
+                raise
+            if waited < GREET_INTERVAL:
+                logger.warning("%s: waiting", explain(error, connection.address))
+        else:
+            return
+        await asyncio.sleep(GREET_INTERVAL)
+
+
+def _patience(error: Exception) -> float:
+    """Seconds to try again for; none after a time-out or a refusal, which another try would not change."""
+    met = tuple(_chain(error))
+    if any(isinstance(one, BusyLoadingError) for one in met):
+        return LOADING_PATIENCE
+    if any(isinstance(one, AuthenticationError | RedisTimeoutError | ResponseError | TimeoutError) for one in met):
+        return -1.0
+    return RESTART_PATIENCE
 
 
 def explain(error: BaseException, address: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from collections.abc import Callable
@@ -76,6 +77,32 @@ async def test_without_a_url_the_embedded_server_answers_and_is_revived(tmp_path
 
 async def test_nobody_listening_is_named(free_port: int) -> None:
     assert f"127.0.0.1:{free_port} cannot be reached" in await refusal(f"redis://u:geheim@127.0.0.1:{free_port}")
+
+
+async def test_a_server_that_is_being_restarted_is_waited_for(start_server: StartServer) -> None:
+    server = start_server()
+    server.kill9()
+    connecting = asyncio.create_task(connect(Options(redis_url=server.url)))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(server.start)
+    await (await connecting).close()
+
+
+async def test_a_server_that_loads_its_data_is_waited_for(
+    start_server: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = start_server(appendfsync="everysec")
+    with server.sync_client() as client, client.pipeline(transaction=False) as pipe:
+        for number in range(1000):
+            pipe.set(f"key {number}", "value")
+        pipe.execute()
+    server.stop()
+    server.options |= {"key-load-delay": "3000", "loading-process-events-interval-bytes": "1024"}  # microseconds, bytes
+    connecting = asyncio.create_task(connect(Options(redis_url=server.url)))
+    await asyncio.to_thread(server.start)
+    await (await connecting).close()
+    assert "is still loading its data" in caplog.text or "cannot be reached" in caplog.text  # said once
+    assert len(caplog.records) == 1
 
 
 async def test_a_wrong_password_is_called_that(start_server: StartServer, server_kind: str) -> None:
