@@ -30,7 +30,8 @@ NO_DELAY = Wire(age_ms=0, delay_ms=0)
 
 
 class Outcomes(Background):
-    """What may become of a visit. ``count`` adds to a statistic; ``wake`` says that something may be due now."""
+    """What may become of a visit. ``count`` adds to a statistic; ``wake`` and ``stir`` say that
+    something may be due now: to the engine too, or only to the intake."""
 
     options: Options
     name: str
@@ -40,6 +41,7 @@ class Outcomes(Background):
     hosts: Hosts
     visits: dict[bytes, Visit]
     wake: Callable[[], None]
+    stir: Callable[[], None]
     count: Callable[[str, int], None]
 
     def now_ms(self) -> int:
@@ -80,6 +82,7 @@ class Outcomes(Background):
     def _fetched(self, visit: Visit, answer: Answer) -> None:
         visit.waiting -= 1
         visit.wire = None
+        self.stir()
         if answer is Answer.STALE:
             visit.stale = True
             self.count("lease/stale", 1)
@@ -149,6 +152,7 @@ class Outcomes(Background):
         if wire is not None or not visit.turn_over:
             visit.turn_over = True
             await self.batcher.fetched(visit.lease, wire or NO_DELAY)
+            self.stir()
         await self.writer.committed()
         return await call()
 
@@ -167,6 +171,7 @@ class Outcomes(Background):
 
     def _answered(self, visit: Visit, stale: bool) -> None:
         self.visits.pop(visit.lease.token, None)
+        self.stir()
         if stale:
             self.count("lease/stale", 1)
 

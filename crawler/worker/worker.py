@@ -57,6 +57,7 @@ class Worker(Outcomes):
         self._met: WeakValueDictionary[bytes, Visit] = WeakValueDictionary()
         self.snapshot: Snapshot | None = None
         self.wake = _nothing
+        self.stir = _nothing
         self.stopped: Callable[[str], None] = _nothing
         self.leaving: Callable[[], bool] = lambda: False
         self.count = _nothing
