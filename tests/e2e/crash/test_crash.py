@@ -42,6 +42,7 @@ SETTINGS = {
     "CONCURRENT_REQUESTS": 64,
 }
 SHARE = 0.9  # of the rate that the delays allow, at least so much is used
+SHARE_UNDER_FIRE = 0.8  # the same of groups that were not hit, while workers start anew on the processors of all others
 
 SHORT = (
     *[Events.kill] * 2,
@@ -114,7 +115,7 @@ def check_rate(hits: Sequence[Hit], web: Web, events: Events) -> None:
     spared = used_share(hits, DELAY, web.world, within=(start, events.ended), disturbed=events.disturbed)
     logger.info("share of the allowed rate: %.3f before the first kill, %.3f of groups not hit", calm, spared)
     assert calm >= SHARE
-    assert spared >= SHARE
+    assert spared >= SHARE_UNDER_FIRE
 
 
 def check_all(web: Web, events: Events) -> None:
