@@ -167,6 +167,24 @@ async def test_after_a_loss_the_latest_links_are_sent_again() -> None:
 
 
 @pytest.mark.invariant(8)
+async def test_recovering_without_a_further_add() -> None:
+    model = Counting()
+    batcher = batcher_of(model)
+    page = [candidate(f"http://a.test/{n}") for n in range(3)]
+    await batcher.add(page)
+    assert await batcher.recover() == 0
+    await model.purge()
+    model.losses += 1
+    model.away = 1
+    with pytest.raises(FrontierUnavailable):
+        await batcher.recover()
+    assert not batcher.known(page[0].key)
+    assert await batcher.recover() == 3
+    assert await batcher.recover() == 0
+    assert (await model.snapshot()).added == 3
+
+
+@pytest.mark.invariant(8)
 async def test_a_purge_elsewhere_voids_what_is_known(redis_server: RedisServer, redis_client: Redis) -> None:
     frontier = await Frontier.open(redis_client, OPTIONS)
     batcher = batcher_of(frontier)
