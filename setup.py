@@ -41,7 +41,8 @@ setup(
         "xxhash>=3.6,<5",  # keys
         "datasketch>=2,<3",  # MinHash
         "isal>=1.8,<2",  # gzip
-        "zstandard>=0.25,<0.26",  # zstd
+        "brotli>=1.2,<1.3",  # Content-Encoding br
+        "zstandard>=0.25,<0.26",  # Content-Encoding zstd
         "orjson>=3.11,<4",  # rows
         "boto3>=1.40,<2",  # S3
         "prometheus-client>=0.23,<0.27",  # metrics

@@ -246,13 +246,14 @@ def test_a_server_that_cannot_start_says_why(embedded: Embedded) -> None:
 
 
 def test_a_frozen_server_is_not_doubled(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.embedded.ANSWER_TIMEOUT", 0.1)
     embedded.ensure()
     pid = pid_of(embedded)
     os.kill(pid, signal.SIGSTOP)
     try:
-        with pytest.raises(FrontierUnavailable, match="runs but answers nothing"):
-            embedded.ensure()
+        with monkeypatch.context() as hurried:
+            hurried.setattr("crawler.embedded.ANSWER_TIMEOUT", 0.1)
+            with pytest.raises(FrontierUnavailable, match="runs but answers nothing"):
+                embedded.ensure()
     finally:
         os.kill(pid, signal.SIGCONT)
     embedded.ensure()

@@ -36,7 +36,7 @@ def crawl(folder: Path, seeds: Path, deadline_s: float, **settings: object) -> s
     done = subprocess.run(
         command(seeds, {**places, **settings}),
         cwd=REPOSITORY,
-        env={**os.environ, "SCRAPY_PROJECT": ""},
+        env={**os.environ, "SCRAPY_PROJECT": "default"},
         capture_output=True,
         text=True,
         timeout=deadline_s,
