@@ -73,7 +73,7 @@ class Frontier(Operators, Segments, Durability):
         other partitions, bands or groups.
         """
         options = options or Options()
-        link = Link(client, options.crawl_id, patience=patience, revive=revive, sleep=sleep)
+        link = Link(client, options.crawl_id, patience=patience, revive=revive, clock=clock, sleep=sleep)
         frontier = cls(link, options, clock, rand)
         await frontier._create_or_check(servers)
         return frontier
@@ -96,14 +96,14 @@ class Frontier(Operators, Segments, Durability):
             "servers": list(servers),
         }
         key = self.link.key(0, keys.CRAWL)
-        await self.link.command("HSETNX", key, "made", json.dumps(made, sort_keys=True))
+        new = await self.link.command("HSETNX", key, "made", json.dumps(made, sort_keys=True))
         stored = json.loads(await self.link.command("HGET", key, "made"))
         differing = [
             f"{name} {stored.get(name)!r}, not {value!r}" for name, value in made.items() if stored.get(name) != value
         ]
         if differing:
             raise FrontierMismatch(f"crawl {options.crawl_id!r} was made with {'; '.join(differing)}")
-        await self._note_restart()
+        await self._note_restart(new=bool(new))
         for partition in range(self.partitions):
             await self.link.command("HSETNX", self.link.key(partition, "meta"), "epoch", random.getrandbits(48))
 

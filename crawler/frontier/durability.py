@@ -44,13 +44,12 @@ class Durability(Calls):
         self._run_ids = ids
         return ids
 
-    async def _note_restart(self) -> None:
+    async def _note_restart(self, *, new: bool) -> None:
         """Take a server that has just started for one that was lost: sessions could not be kept while it was away."""
         info = await self.link.repeat(lambda: self.link.client.info("server"))
         self._run_ids = (str(info["run_id"]),)
         up = float(info["uptime_in_seconds"])
-        created = await self.link.command("HSETNX", self.link.key(0, "crawl"), "sessions", "1")
-        if up < self.options.session_ttl and not created:
+        if up < self.options.session_ttl and not new:
             self.link.lost_at = self.clock() - up
 
     async def fence(self) -> None:

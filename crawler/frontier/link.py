@@ -68,7 +68,7 @@ class Link:
 
     ``patience``: seconds during which a call is repeated before FrontierUnavailable is raised. ``revive`` is
     awaited after a lost connection, before the next try: it may start an embedded server. ``lost`` counts lost
-    connections, ``lost_at`` is the monotonic time of the last.
+    connections, ``lost_at`` is when the last one was lost, by ``clock``.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Link:
         *,
         patience: float = 5.0,
         revive: Callable[[], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.client = client
@@ -86,6 +87,7 @@ class Link:
         self.lost_at = float("-inf")
         self._patience = patience
         self._revive = revive
+        self._clock = clock
         self._sleep = sleep
         self._keys: dict[tuple[str, int], list[str]] = {}
 
@@ -130,7 +132,7 @@ class Link:
 
     async def repeat(self, call: Callable[[], Awaitable[T]]) -> T:
         """Await ``call()`` until it answers; with back-off and jitter, for ``patience`` seconds at most."""
-        give_up = time.monotonic() + self._patience
+        give_up = self._clock() + self._patience
         pause = BACKOFF_FIRST
         while True:
             try:
@@ -138,8 +140,8 @@ class Link:
             except (RedisError, OSError) as error:
                 if is_lost(error):
                     self.lost += 1
-                    self.lost_at = time.monotonic()
-                if not is_passing(error) or time.monotonic() + pause > give_up:
+                    self.lost_at = self._clock()
+                if not is_passing(error) or self._clock() + pause > give_up:
                     raise explained(error) from error
                 lost = is_lost(error)
             await self._sleep(pause * random.uniform(0.5, 1.0))

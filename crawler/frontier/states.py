@@ -46,3 +46,13 @@ TRANSITIONS: dict[str, tuple[tuple[State, State], ...]] = {
     "replay": ((State.DEAD, State.QUEUED),),
 }
 """What each call may move, as (from, to). ``lease`` first promotes delayed URLs whose time has come."""
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram; docs/redis-schema.md holds it, and a test compares."""
+    calls: dict[tuple[State, State], list[str]] = {}
+    for call, moves in TRANSITIONS.items():
+        for move in moves:
+            calls.setdefault(move, []).append(call)
+    arrows = (f"    {source} --> {target}: {', '.join(names)}" for (source, target), names in calls.items())
+    return "\n".join(["stateDiagram-v2", *arrows])

@@ -274,17 +274,17 @@ async def test_after_an_outage_the_first_reclaim_waits_a_sessions_length(
     server = start_server("valkey", appendfsync="always")
     clock = Clock()
     async with server.client() as client:
-        frontier = await Frontier.open(client, replace(OPTIONS, session_ttl=8.0, lease_ttl=9.0), clock=clock)
+        frontier = await Frontier.open(
+            client, replace(OPTIONS, session_ttl=8.0, lease_ttl=9.0), clock=clock, sleep=clock.sleep
+        )
         await frontier.add([candidate("http://a.test/")])
         await frontier.reserve(b"r" * 16, "b.test")
         key = frontier.link.key(frontier.partition_of("b.test"), "turns")
         await client.zadd(key, {b"r" * 16 + b"b.test": 1})
         server.kill9()
         server.start()
-        frontier.link._sleep = clock.sleep
         await frontier.snapshot()
         assert frontier.losses
-        frontier.link.lost_at = clock()
         clock.slept += 7.9
         assert (await frontier.reclaim()).turns == 0
         clock.slept += 0.2
