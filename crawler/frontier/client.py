@@ -179,6 +179,7 @@ class Frontier(Operators, Segments, Durability):
     ) -> LeaseReply:
         options = self.options
         self._asked.note(partition, tokens)
+        began = self.due.ask(partition)
         self.homes[worker].add(partition)
         args: list[Argument] = [now or 0, self.turns, worker, self.lease_ms, self.session_ms, self.bands]
         raw = await self.link.run("lease", partition, [*args, PROMOTE, policy.ALONE_FROM, *tokens])
@@ -189,7 +190,7 @@ class Frontier(Operators, Segments, Durability):
             for at in range(2, len(raw), 3)
         ]
         self._asked.free(set(tokens) - {lease.token for lease in leases})
-        self.due.heard(partition, None if due < 0 else due - server_now)
+        self.due.heard(partition, None if due < 0 else due - server_now, began)
         self._reclaim_soon(partition, min(options.lease_ttl, options.session_ttl))
         return LeaseReply(leases, None if due < 0 else due, server_now)
 

@@ -14,10 +14,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawler.errors import FrontierError, FrontierMismatch, FrontierUnavailable
-from crawler.frontier import Added, Decision, Frontier, Wire
+from crawler.frontier import Added, Decision, Frontier, Handback, Wire
 from crawler.frontier.link import Link, explained
 from tests.contract.conftest import OPTIONS
-from tests.support.frontier import START, candidate, granted, tokens
+from tests.support.frontier import START, candidate, granted, groups_in, tokens
 from tests.support.servers import RedisServer
 
 
@@ -318,6 +318,28 @@ async def test_what_a_worker_adds_it_finds_at_once(redis_server: RedisServer, re
         await frontier.lease([os.urandom(16)], "w")
     await frontier.add([candidate("http://a.test/")])
     assert len((await frontier.lease([os.urandom(16)], "w")).leases) == 1
+
+
+async def test_what_others_add_is_found_though_this_worker_is_busy(
+    redis_server: RedisServer, redis_client: Redis
+) -> None:
+    """Else a partition whose only adder died would starve."""
+    clock = Clock()
+    options = replace(OPTIONS, frontier_partitions=4)
+    frontier = await Frontier.open(redis_client, options, clock=clock)
+    other = await Frontier.open(redis_client, options)
+    for _ in range(9):
+        await frontier.lease([os.urandom(16)], "w")
+    busy, idle = groups_in(0, 4, 1)[0], groups_in(1, 4, 1)[0]
+    await frontier.add([candidate(f"http://{busy}/{n}") for n in range(50)])
+    await other.add([candidate(f"http://{idle}/")])
+    found = []
+    for _ in range(40):
+        clock.slept += 0.05
+        leases = (await frontier.lease([os.urandom(16)], "w")).leases
+        found += [lease.group for lease in leases]
+        await frontier.release([Handback(lease) for lease in leases if lease.group == busy])
+    assert idle in found
 
 
 async def test_the_servers_clock_is_known(redis_server: RedisServer, redis_client: Redis) -> None:
