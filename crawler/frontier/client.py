@@ -93,6 +93,7 @@ class Frontier(Operators, Segments, Durability):
             "partitions": options.frontier_partitions,
             "bands": options.frontier_bands,
             "politeness_key": options.politeness_key,
+            "url_parameters_ignored": sorted(options.url_parameters_ignored),
             "servers": list(servers),
         }
         key = self.link.key(0, keys.CRAWL)

@@ -195,6 +195,7 @@ def test_a_refusal_is_told_as_one(said: str) -> None:
         ({"frontier_partitions": 3}, "partitions 2, not 3"),
         ({"frontier_bands": 2}, "bands 4, not 2"),
         ({"politeness_key": "host"}, "politeness_key 'domain', not 'host'"),
+        ({"url_parameters_ignored": ("sid",)}, "url_parameters_ignored"),
     ],
 )
 async def test_a_crawl_made_otherwise_is_refused(
