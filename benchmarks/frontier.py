@@ -66,11 +66,12 @@ class Bench:
 
     async def timed(self, count: int, work: Callable[[], Awaitable[Any]]) -> Rate:
         """Do ``work`` and take the times."""
-        before, wall = await self._cpu(), time.perf_counter()
+        before, wall = await self.cpu(), time.perf_counter()
         await work()
-        return Rate(count, time.perf_counter() - wall, await self._cpu() - before)
+        return Rate(count, time.perf_counter() - wall, await self.cpu() - before)
 
-    async def _cpu(self) -> float:
+    async def cpu(self) -> float:
+        """Seconds of CPU of Redis's main thread: on a shared machine a clock would measure the neighbours."""
         info = await self.client.info("cpu")
         return float(info["used_cpu_user_main_thread"]) + float(info["used_cpu_sys_main_thread"])
 
@@ -185,18 +186,17 @@ async def measure_latency(kind: str, deep: int, wide: int) -> dict[str, float]:
     for name, groups, pages in (("deep", 100, deep // 100), ("wide", wide, 1)):
         async with bench(kind, "", frontier_partitions=1) as b:
             await b.spread(chunked(candidates(groups, pages)), b.frontier.add)
-            found[name] = await _lease_p99(b, 60)
+            found[name] = await _lease_p99(b, 200)
     return {"lease_p99_ms": max(found.values()), **{f"lease_p99_{name}_ms": value for name, value in found.items()}}
 
 
 async def _lease_p99(b: Bench, rounds: int) -> float:
     times, leases = [], list[Lease]()
     for _ in range(rounds):
-        before = await b.client.info("commandstats")
+        before = await b.cpu()
         raw = os.urandom(1600)
         leases = list((await b.frontier.lease([raw[at : at + 16] for at in range(0, 1600, 16)], "w", 0)).leases)
-        after = await b.client.info("commandstats")
-        times.append((after["cmdstat_evalsha"]["usec"] - before["cmdstat_evalsha"]["usec"]) / 1000)
+        times.append((await b.cpu() - before) * 1000)
         await b.frontier.fetched([(lease, Wire(0, 0)) for lease in leases])
     return round(quantiles(times, n=100)[98], 3)
 
