@@ -56,12 +56,13 @@ for i = 1, #late, 2 do
   tokens[#tokens + 1] = sub(late[i], 1, 16)
   names[#names + 1] = sub(late[i], 17)
 end
-local found = fetch('HMGET', K_leases, tokens)
+local found, late_rows = fetch('HMGET', K_leases, tokens), {}
+for i, row in ipairs(found) do
+  if row and byte(row, 2) == OWNED and group_of(tail_of(row)) == names[i] then late_rows[tokens[i]] = row end
+end
 
 -- Workers whose sessions are over: the URLs they own.
 local orphans, deserted, doomed = {}, {}, {}
-local taken = {}
-for i, token in ipairs(tokens) do taken[token] = true end
 local owned = {}
 local owners = redis_call('HGETALL', K_segs)
 for i = 1, #owners, 2 do put_in(owned, owners[i + 1], owners[i]) end
@@ -73,7 +74,7 @@ for i = 1, #over, 2 do
   room = room - #theirs
   table.sort(theirs)   -- chance would make no two runs alike
   for _, token in ipairs(theirs) do
-    if not taken[token] then orphans[#orphans + 1] = token end
+    if not late_rows[token] then orphans[#orphans + 1] = token end
   end
   if owned[worker] then
     if ended_at + grace < now then
@@ -97,8 +98,9 @@ load_groups(names)
 for i, token in ipairs(tokens) do
   local name = names[i]
   local row = rows[name]
-  if found[i] then
-    if byte(found[i], 2) == OWNED and group_of(tail_of(found[i])) == name then expire(token, found[i], 'leased') end
+  if late_rows[token] then
+    expire(token, late_rows[token], 'leased')
+    late_rows[token] = nil
   end
   ended[#ended + 1] = token .. name
   end_turn(row, tonumber(late[2 * i]) + max(row.delay, row.least or 0))
