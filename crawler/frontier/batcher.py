@@ -100,6 +100,8 @@ class _Lane(Generic[Item, Reply]):
                 for one in batch:  # only the item that is at fault shall fail
                     await self._send_all([one])
                 return None
+            except Exception as error:  # noqa: BLE001 (not swallowed: each caller is told, none waits for ever)
+                return _tell_all(batch, [error] * len(batch))
             return _tell_all(batch, replies)
 
 

@@ -147,6 +147,17 @@ async def test_one_bad_candidate_costs_only_its_page() -> None:
     assert isinstance(answers[1], BadInput)
 
 
+async def test_a_defect_is_told_to_every_caller() -> None:
+    class Broken(Counting):
+        async def add(self, candidates: Sequence[Candidate], *, now: int | None = None) -> list[Added]:
+            raise ZeroDivisionError
+
+    batcher = batcher_of(Broken())
+    calls = [batcher.add([candidate(f"http://a.test/{n}")]) for n in range(3)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [ZeroDivisionError] * 3
+
+
 @pytest.mark.invariant(8)
 async def test_after_a_loss_the_latest_links_are_sent_again() -> None:
     """With appendfsync everysec a server may come back without its last second; we remember the links in it."""
