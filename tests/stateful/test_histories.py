@@ -209,6 +209,24 @@ class Histories(RuleBasedStateMachine):
         end = self.now - wire.age_ms + wire.delay_ms
         self.requests[group] = max(self.requests.get(group, 0), end)
 
+    @rule(worker=st.sampled_from(WORKERS), how=st.sampled_from(["fail", "expire", "wall"]), rounds=st.integers(2, 5))
+    def hardship(self, worker: str, how: str, rounds: int) -> None:
+        """The same URLs over and over: histories get to the ends of the ladders by it."""
+        for _ in range(rounds):
+            before = len(self.leases)
+            self.lease(worker, 8, 1, False, None)
+            leases = self.leases[before:]
+            if how == "fail":
+                self.both("retry", [Failure(lease, "timeout") for lease in leases])
+                self.now += 6000
+            elif how == "expire":
+                self.reclaim(12_001, False)
+            else:
+                for lease in leases:
+                    target = candidate(lease.url, lease.band, (*lease.chain, lease.key))
+                    self.both("complete", [Completion(lease, "redirect", None, Redirect(target))])
+                self.carry_outbox(False, True, 0)
+
     @rule(
         worker=st.sampled_from(WORKERS),
         count=st.integers(1, 5),
