@@ -17,6 +17,13 @@ MAX_DEPTH: Final = 512
 Parsers and text extractors take time by the square of the depth: lexbor 15 s for 100,000 nested elements.
 """
 
+MIN_DEPTH: Final = 16
+"""What is left of `MAX_DEPTH` on the pages with most tags."""
+
+_MAX_STEPS = 20_000_000
+"""Tags times depth. Text extraction walks from every element to the root, 50 ns a step: 600,000 tags below 512 elements
+stopped a worker for 50 s, longer than its session lasts. Pages of up to 39,000 tags keep their whole depth."""
+
 MAX_FORMATTING: Final = 16
 """Formatting elements open at once. The parser opens each again in every paragraph after them (HTML 13.2.4.3): 5,000
 unclosed `font` elements between 5,000 `p` are 12 million elements."""
@@ -95,8 +102,10 @@ def is_html(content_type: str | None, body: bytes) -> bool:
 
 def _flattened(html: str) -> str:
     """Return `html` nested within the limits: tags of elements beyond them are renamed to the void element `wbr`."""
-    if html.count("<") <= _HARMLESS_TAGS:
+    tags = html.count("<")
+    if tags <= _HARMLESS_TAGS:
         return html
+    max_depth = min(MAX_DEPTH, max(MIN_DEPTH, _MAX_STEPS // tags))
     open_elements = {True: 0, False: 0}
 
     def flatten(found: re.Match[str]) -> str:
@@ -104,7 +113,7 @@ def _flattened(html: str) -> str:
         if name in _FLAT:
             return found[0]
         formatting = name in _FORMATTING
-        limit = MAX_FORMATTING if formatting else MAX_DEPTH
+        limit = MAX_FORMATTING if formatting else max_depth
         depth = open_elements[formatting]
         if found[1]:
             open_elements[formatting] = max(depth - 1, 0)

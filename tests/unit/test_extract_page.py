@@ -163,6 +163,7 @@ HURTFUL = {
     "attributes": "<a " + "x=1 " * 100_000 + "href=/deep>x",
     "angles": "<" * 1_000_000 + "<a href=/deep>x",
     "text": "x " * 2_000_000 + "<a href=/deep>x",
+    "many elements at the limit": "<div>" * 400_000 + "<p>some words of text" * 9 + "<a href=/deep>x",
     "below the limit": "<div>" * 1_400 + "<a href=/deep>x</a>" + "</div>" * 1_400,
 }
 
