@@ -2,7 +2,7 @@
 
 HTTP/1.1 with keep-alive; pipelined requests are answered in order. The log has one line for each request, six columns
 separated by tabs: start, end, host, path with query, status, method. Start is when the request's head was parsed, end
-when the last byte was handed to the kernel, both in seconds since the epoch; a client that hung up first ends its
+when the last byte is handed to the kernel, both in seconds since the epoch; a client that hung up first ends its
 request there, with status 499 (nginx's number for it).
 """
 
@@ -36,6 +36,7 @@ class _Request:
     path: str
     close: bool
     status: int = CLIENT_CLOSED_REQUEST
+    end: float = 0.0  # seconds since the epoch; 0 until it is known
 
 
 class _Access:
@@ -48,7 +49,8 @@ class _Access:
     def record(self, request: _Request) -> None:
         if self._file is not None:
             r = request
-            self._lines.append(f"{r.start:.6f}\t{time.time():.6f}\t{r.host}\t{r.path}\t{r.status}\t{r.method}\n")
+            end = r.end or time.time()
+            self._lines.append(f"{r.start:.6f}\t{end:.6f}\t{r.host}\t{r.path}\t{r.status}\t{r.method}\n")
 
     def flush(self) -> None:
         if self._file is not None and self._lines:
@@ -101,6 +103,8 @@ class _Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._unsent = False
+        if self._current is not None:
+            self._current.end = time.time()
         self._finish()
 
     def connection_lost(self, _exc: Exception | None) -> None:
@@ -138,6 +142,8 @@ class _Connection(asyncio.Protocol):
         answer, body = self._web.answer(request)
         request.status = answer.status
         request.close |= bool(answer.cut)
+        # Before the bytes leave: afterwards this process may wait for a processor while the client already has them.
+        request.end = time.time()
         self._transport.write(_head(answer, len(body), request.close) + (b"" if request.method == "HEAD" else body))
         if not self._unsent:
             self._finish()
