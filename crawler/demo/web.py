@@ -110,7 +110,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         self._web.connections.discard(self._transport)
         for request in [*([self._current] if self._current else []), *self._waiting]:
-            request.status = CLIENT_CLOSED_REQUEST
+            request.status, request.end = CLIENT_CLOSED_REQUEST, time.time()
             self._web.access.record(request)
         self._current = None
         self._waiting.clear()
