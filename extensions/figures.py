@@ -30,7 +30,6 @@ class Figures:
     fetched: int = 0  # pages asked for, robots.txt not counted
     answered_well: int = 0  # of those: status below 400
     documents: int = 0
-    segments: int = 0
     errors: Mapping[str, int] = field(default_factory=dict)  # failures: kind → count
     answers: Mapping[str, int] = field(default_factory=dict)  # done without a document: reason → count
     frontier: Mapping[str, Any] | None = None
@@ -56,7 +55,6 @@ def read(at: float, stats: Mapping[str, Any], snapshot: Mapping[str, Any] | None
         fetched=stats.get("fetch/count", 0) - sum(robots.values()) - sum(no_robots.values()),
         answered_well=_well(_details(stats, "fetch/status/")) - _well(robots),
         documents=stats.get("corpus/documents", 0),
-        segments=stats.get("corpus/segments_published", 0),
         errors={kind: count for kind, count in kinds.items() if not _is_answer(kind)},
         answers={kind: count for kind, count in kinds.items() if _is_answer(kind)},
         frontier=dict(snapshot) if snapshot else None,
@@ -96,12 +94,14 @@ class Window:
 
     @property
     def time_left(self) -> float | None:
-        """Seconds until nothing is waiting if it goes on like this; None while links are found faster than fetched."""
+        """Seconds until nothing is waiting if it goes on like this; None while links are found faster than fetched, and
+        at less than a second: what is left then waits for a retry or a publication, not for a rate.
+        """
         first, last = self._ends()
         if first.waiting is None or last.waiting is None or last.at <= first.at:
             return None
         drained = (first.waiting - last.waiting) / (last.at - first.at)
-        return last.waiting / drained if drained > 0 else None
+        return last.waiting / drained if 0 < drained <= last.waiting else None
 
     def _ends(self) -> tuple[Figures, Figures]:
         return (self._looks[0], self._looks[-1]) if self._looks else (Figures(0.0), Figures(0.0))
@@ -149,9 +149,8 @@ def live_view(now: Figures, window: Window, elapsed: float, title: str) -> Rende
 
 def closing_report(now: Figures, elapsed: float, reason: str, crawl_id: str, output: str) -> str:
     """What was fetched, where it lies, and a line that reads it."""
-    ended = "is finished" if reason == "finished" else f"stopped ({reason}); the same command goes on from here"
-    lines = [f"Crawl '{crawl_id}' {ended}.", f"  fetched    {_fetched(now)} in {duration(elapsed)}"]
-    lines.append(f"  documents  {now.documents:,}" + (f" in {now.segments:,} segments" if now.segments else ""))
+    lines = [f"Crawl '{crawl_id}' {_ended(now, reason)}.", f"  fetched    {_fetched(now)} in {duration(elapsed)}"]
+    lines.append(f"  documents  {now.documents:,}")
     if now.answers:
         lines.append(f"  others     {_counts(now.answers)}")
     if now.errors:
@@ -162,6 +161,14 @@ def closing_report(now: Figures, elapsed: float, reason: str, crawl_id: str, out
         lines.append("  another    a crawl of another name begins anew: -s CRAWL_ID=NAME")
     lines += ["", f"It lies in {output if '://' in output else Path(output).resolve()}"]
     return "\n".join(lines + [f"  {line}" for line in reading_lines(output, crawl_id)])
+
+
+def _ended(now: Figures, reason: str) -> str:
+    if reason != "finished":
+        return f"stopped ({reason}); the same command goes on from here"
+    if now.frontier is not None and not now.frontier.get("added"):
+        return "has no URLs yet: give it some with -a seeds=, a file, - or a URL"
+    return "is finished" if now.fetched else "is finished: nothing was left to fetch"
 
 
 def _scrapy() -> str:
@@ -177,8 +184,10 @@ def reading_lines(output: str, crawl_id: str) -> list[str]:
     """Shell lines that show documents of this crawl; none as long as there is nothing to show."""
     pattern = f"{crawl_id}-*.jsonl.gz"
     files = f"{output}/documents/*/{pattern}".replace("'", "''")
-    query = f"SELECT url, metadata.title FROM read_json_auto('{files}') LIMIT 10"  # noqa: S608 -- for people to run
-    with_duckdb = f"with DuckDB: duckdb -c {shlex.quote(query)}"
+    query = f"SELECT url, metadata.title FROM '{files}' LIMIT 10"  # noqa: S608 -- for people to run
+    # The query has quotes of its own; in double ones people can read it, unless the shell would read it too.
+    quoted = shlex.quote(query) if set(query) & set('"$`\\!') else f'"{query}"'
+    with_duckdb = f"with DuckDB: duckdb -c {quoted}"
     if "://" in output:
         return [with_duckdb]
     if not any(Path(output).glob(f"documents/*/{pattern}")):

@@ -9,7 +9,7 @@ import logging
 import time
 from typing import Protocol, TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.file_proxy import FileProxy
 from rich.live import Live
 from scrapy import Spider, signals
@@ -65,7 +65,8 @@ class LiveView:
 
     def show(self, now: Figures, window: Window, elapsed: float) -> None:
         """Draws the panel anew."""
-        self._live.update(live_view(now, window, elapsed, self._title), refresh=True)
+        # An empty line last: behind a full one the terminal's echo of ^C would scroll the panel from under us.
+        self._live.update(Group(live_view(now, window, elapsed, self._title), ""), refresh=True)
 
     def close(self) -> None:
         """Takes the panel away and gives the terminal back to the log."""

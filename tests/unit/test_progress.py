@@ -32,7 +32,6 @@ STATS = {
     "robots/status/404": 20,
     "robots/kind/timeout": 10,
     "corpus/documents": 990,
-    "corpus/segments_published": 3,
     "log_count/INFO": 17,
 }
 SNAPSHOT = {
@@ -52,7 +51,7 @@ def test_figures_are_read_from_stats_and_snapshot() -> None:
     assert now.waiting == 710
     assert now.errors == {"timeout": 12, "dns": 8}
     assert now.answers == {"robots": 72, "not-found": 100}  # answers, not failures
-    assert (now.documents, now.segments) == (990, 3)
+    assert now.documents == 990
 
 
 def test_nothing_fetched_has_no_success_and_divides_by_nothing() -> None:
@@ -89,6 +88,8 @@ def test_time_left_is_known_only_while_the_frontier_drains() -> None:
     draining.add(crawl(5.0, 50, 200))
     assert growing.time_left is None
     assert draining.time_left == pytest.approx(10.0)
+    draining.add(crawl(6.0, 250, 5))
+    assert draining.time_left is None
 
 
 @pytest.mark.parametrize(
@@ -133,12 +134,27 @@ def test_the_closing_report(tmp_path: Path) -> None:
     now = read(10.0, STATS, SNAPSHOT)
     finished = closing_report(now, 61.0, "finished", "demo", str(tmp_path))
     assert finished.startswith("Crawl 'demo' is finished.\n  fetched    1,200 pages (90% answered well) in 1 min 01 s")
-    assert "990 in 3 segments" in finished
+    assert "documents  990\n" in finished
     assert "others     not-found 100, robots 72\n  errors     timeout 12, dns 8" in finished
     assert "scrapy dlq list" in finished
     assert "duckdb" in finished
     assert "the same command goes on" in closing_report(now, 61.0, "shutdown", "demo", str(tmp_path))
     assert "s3://bucket/documents" in closing_report(now, 1.0, "finished", "demo", "s3://bucket")
+
+
+@pytest.mark.parametrize(("added", "said"), [(0, "has no URLs yet: .*-a seeds="), (5, "is finished: nothing was left")])
+def test_a_run_that_fetched_nothing_says_why(added: int, said: str, tmp_path: Path) -> None:
+    report = closing_report(Figures(1.0, frontier={"added": added}), 1.0, "finished", "demo", str(tmp_path))
+    assert re.match(f"Crawl 'demo' {said}", report)
+
+
+@pytest.mark.parametrize("output", ["out", "it's", '$HOME "quoted"!'])
+def test_the_duckdb_line_is_one_word_to_the_shell(output: str, tmp_path: Path) -> None:
+    write_corpus(tmp_path / output)
+    line = reading_lines(str(tmp_path / output), "demo")[1].removeprefix("with DuckDB: duckdb -c ")
+    done = subprocess.run(["sh", "-c", f"printf %s {line}"], capture_output=True, text=True, check=True)
+    files = str(tmp_path / output / "documents/*/demo-*.jsonl.gz").replace("'", "''")
+    assert done.stdout == f"SELECT url, metadata.title FROM '{files}' LIMIT 10"
 
 
 # --- the extension ----------------------------------------------------------------------------------------------------
@@ -181,6 +197,7 @@ def test_logs_to_the_terminal_go_above_the_live_view_and_back_to_it() -> None:
         assert handler.stream is terminal
         shown = terminal.getvalue()
         assert "a line of the log" in shown
+        assert re.search(r"╯\s*\n", shown), "the cursor rests behind the panel's last full line"
         assert shown.index("1,200 pages") < shown.index("a line of the log") < shown.rindex("1,200 pages")
     finally:
         logging.root.removeHandler(handler)
