@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from scrapy.exceptions import UsageError
@@ -58,15 +59,17 @@ class FrontierCommand:
 
 
 def _table(answer: Any) -> str:
-    """An answer for people: one line a figure, one line a letter."""
+    """An answer for people: one line a figure, one line a letter; times as they read them."""
     if isinstance(answer, dict):
-        return "\n".join(f"{name:<10} {_value(value)}" for name, value in answer.items())
+        return "\n".join(f"{name:<10} {_value(name, value)}" for name, value in answer.items())
     if not answer:
         return "nothing"
-    return "\n".join("  ".join(_value(value) for value in row.values()) for row in answer)
+    return "\n".join("  ".join(_value(name, value) for name, value in row.items()) for row in answer)
 
 
-def _value(value: Any) -> str:
+def _value(name: str, value: Any) -> str:
+    if name.endswith("_ms"):
+        return datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     if isinstance(value, dict):
         return ", ".join(f"{name} {count}" for name, count in value.items()) or "none"
     if isinstance(value, list | tuple):

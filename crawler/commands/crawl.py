@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
+from scrapy.settings import BaseSettings, default_settings
 
 from crawler import seeds
 from crawler.errors import BadInput, BadSetting
-from crawler.hosts import hostname
-from crawler.identity import contact, is_loopback
+from crawler.identity import contact
 from crawler.options import Options
 from crawler.worker import worker_of
 from crawler.worker.candidates import Candidates
@@ -41,6 +43,8 @@ class Command(ScrapyCrawl):
             print(f"longline: {error}", file=sys.stderr)
             self.exitcode = 2
             return
+        for doubt in _misspelt(crawler.settings):
+            print(f"longline: {doubt}", file=sys.stderr)
         process.crawl(crawler, **opts.spargs)
         process.start()
         reason = crawler.stats.get_value("finish_reason")
@@ -77,14 +81,15 @@ def _identify(crawler: Crawler, options: Options, source: str) -> None:
 
 
 def _leaves_loopback(options: Options, source: str) -> bool:
-    from crawler.download.resolve import ResolveTable  # aiohttp is not needed before this
+    from crawler.download.resolve import ResolveTable, leaves_loopback  # aiohttp is not needed before this
 
     table = ResolveTable(options.resolve)
-    for seed in seeds.read(source):
-        if not seed.url:
-            continue
-        host = hostname(seed.url)
-        target = table.find(host)
-        if not is_loopback(target.address if target else host) and host != "localhost":
-            return True
-    return False
+    return any(seed.url and leaves_loopback(seed.url, table) for seed in seeds.read(source))
+
+
+def _misspelt(settings: BaseSettings) -> Iterator[str]:
+    """A line for each setting that neither we nor Scrapy know, and whose name is nearly one that we do."""
+    known = {declared.name.upper() for declared in fields(Options)} | set(dir(default_settings))
+    for name in settings:
+        near = [] if name in known else get_close_matches(name, known, 1, 0.85)
+        yield from (f"{name} is not a setting of Longline or Scrapy; is {meant} meant?" for meant in near)

@@ -9,6 +9,9 @@ from ipaddress import ip_address
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from crawler.hosts import hostname
+from crawler.identity import is_loopback
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -73,6 +76,13 @@ class TableResolver(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+def leaves_loopback(url: str, table: ResolveTable) -> bool:
+    """Whether ``url``, in wire form, leads to another machine as far as can be said before names are resolved."""
+    host = hostname(url)
+    target = table.find(host)
+    return host != "localhost" and not is_loopback(target.address if target else host)
 
 
 def _target(value: str) -> Target:

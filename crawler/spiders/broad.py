@@ -20,10 +20,12 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 from crawler import seeds as seed_lines
+from crawler.download.resolve import ResolveTable, leaves_loopback
 from crawler.errors import BadSeeds
 from crawler.extract import is_html, page, robots_directives
 from crawler.extract.document import media_type
 from crawler.frontier import Added, Candidate
+from crawler.identity import contact
 from crawler.items import PageItem
 from crawler.requests import LEASE_KEY
 from crawler.worker import Visit, Worker, worker_of
@@ -81,6 +83,9 @@ class BroadSpider(Spider):
         try:
             if seed.fault:
                 raise Refused(seed.fault)
+            options = self.worker.options
+            if not contact(options.user_agent) and leaves_loopback(seed.url, ResolveTable(options.resolve)):
+                raise Refused("USER_AGENT names no contact")  # queued, it would be refused at the socket, and be done
             return self.worker.candidates.from_url(seed.url, depth=0, origin="seed", band=seed.band)
         except Refused as refused:
             logger.error("seeds from %s, line %d is left out: %s", seed.source, seed.line, refused.reason)

@@ -30,6 +30,7 @@ class Case:
     settings: Mapping[str, str] = field(default_factory=dict)
     seeds: str | None = "http://a.test/\n"
     spider: str = "broad"
+    stdin: str = ""
 
 
 CASES = {
@@ -47,6 +48,13 @@ CASES = {
     ),
     "priority": Case(2, "FRONTIER_PRIORITY: 'no.such' cannot be imported", {"FRONTIER_PRIORITY": "no.such"}),
     "no contact": Case(2, "USER_AGENT names no contact", {"USER_AGENT": "mybot/1.0"}, "http://192.0.2.1/\n"),
+    "no contact on stdin": Case(
+        1,
+        "line 1 is left out: USER_AGENT names no contact",
+        {"USER_AGENT": "mybot/1.0"},
+        seeds="-",
+        stdin="http://192.0.2.1/\n",
+    ),
     "no such spider": Case(2, "no spider is called 'brod'; there are: broad", spider="brod"),
     "no redis": Case(1, r"Redis at 127.0.0.1:1 cannot be reached", {"REDIS_URL": "redis://127.0.0.1:1/0"}),
     "wrong password": Case(1, "refuses our user name or password", {"REDIS_URL": "redis://:wr0ng@127.0.0.1:{port}/0"}),
@@ -55,6 +63,9 @@ CASES = {
     "spool below a file": Case(1, r"the crawl cannot start: .*/file/spool", {"SPOOL_DIR": "{root}/file/spool"}),
     "other partitions": Case(
         1, r"crawl 'made' was made with partitions 16, not 8", {"CRAWL_ID": "made", "FRONTIER_PARTITIONS": "8"}
+    ),
+    "misspelt setting": Case(
+        0, "LEASE_TTLL is not a setting of Longline or Scrapy; is LEASE_TTL meant", {"LEASE_TTLL": "9"}
     ),
     "junk between": Case(
         0,
@@ -85,7 +96,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[
 def run(name: str, case: Case, root: Path, site: Site, server: RedisServer, closed: RedisServer) -> tuple[int, str]:
     folder = root / name.replace(" ", "-")
     folder.mkdir()
-    if case.seeds not in (None, "-a"):
+    if case.seeds not in (None, "-a", "-"):
         (folder / "seeds.txt").write_text(str(case.seeds), "utf-8")
     settings = {
         "REDIS_URL": server.url,
@@ -99,13 +110,13 @@ def run(name: str, case: Case, root: Path, site: Site, server: RedisServer, clos
         **{key: value.replace("{root}", str(root)) for key, value in case.settings.items()},
     }
     words = [sys.executable, "-m", "scrapy", "crawl", case.spider]
-    words += [] if case.seeds == "-a" else ["-a", f"seeds={folder}/seeds.txt"]
+    words += [] if case.seeds == "-a" else ["-a", "seeds=-" if case.seeds == "-" else f"seeds={folder}/seeds.txt"]
     words += [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
     done = subprocess.run(
         [word.replace("{port}", str(closed.port)) for word in words],
         cwd=REPOSITORY,
         env={**os.environ, "SCRAPY_PROJECT": "default"},
-        stdin=subprocess.DEVNULL,
+        input=case.stdin.encode(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=60,
