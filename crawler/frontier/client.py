@@ -22,6 +22,7 @@ from crawler.errors import BadInput, FrontierMismatch
 from crawler.frontier import keys, policy, records
 from crawler.frontier.calls import chunked
 from crawler.frontier.durability import Durability
+from crawler.frontier.forget import Forgetting
 from crawler.frontier.link import Argument, Link
 from crawler.frontier.operators import Operators
 from crawler.frontier.segments import Segments
@@ -50,7 +51,7 @@ TURN_PATIENCE_MS: Final = 500
 _ADDED = {"A": Added.ADDED, "S": Added.SEEN, "G": Added.AGAIN}
 
 
-class Frontier(Operators, Segments, Durability):
+class Frontier(Operators, Forgetting, Segments, Durability):
     """All URLs of one crawl; see the package's docstring for their life. Made by `open`."""
 
     @classmethod

@@ -143,6 +143,24 @@ class Operators(Outcomes):
 
         Raises BadInput for what is no letter's id.
         """
+        return await self._by_letter("replay", self._head(now), ids)
+
+    async def discard(self, ids: Sequence[str], *, now: int | None = None) -> list[Answer]:
+        """Throw dead letters away: their URLs are done, and stay seen. STALE: there is no such letter.
+
+        Raises BadInput for what is no letter's id.
+        """
+        return await self._by_letter("discard", [now or 0], ids)
+
+    async def letter(self, id_: str) -> DeadLetter | None:
+        """The dead letter of that id. Raises BadInput for what is no letter's id."""
+        partition, place = records.letter_place(id_)
+        if partition >= self.partitions:
+            return None
+        found = await self.link.command("XRANGE", self.link.key(partition, "dead"), place, place)
+        return records.unpack_letter(id_, found[0][1][b"l"]) if found else None
+
+    async def _by_letter(self, script: str, head: list[Argument], ids: Sequence[str]) -> list[Answer]:
         places = [records.letter_place(id_) for id_ in ids]
         parts: dict[int, list[int]] = {}
         for i, (partition, _) in enumerate(places):
@@ -150,18 +168,20 @@ class Operators(Outcomes):
                 parts.setdefault(partition, []).append(i)
         answers = [Answer.STALE] * len(ids)
         for partition, chosen in chunked(parts):
-            names = [places[i][1] for i in chosen]
-            letters = await self.link.run("replay", partition, [*self._head(now), *names])
+            letters = await self.link.run(script, partition, [*head, *(places[i][1] for i in chosen)])
             for i, letter in zip(chosen, letters.decode(), strict=True):
                 answers[i] = Answer.APPLIED if letter == "A" else Answer.STALE
             self.due.expect(partition)
         return answers
 
+    async def time_ms(self) -> int:
+        """The server's clock now, in ms."""
+        seconds, micros = await self.link.command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
     async def workers(self, *, now: int | None = None) -> set[str]:
         """Names of the workers whose sessions last."""
-        if now is None:
-            seconds, micros = await self.link.command("TIME")
-            now = int(seconds) * 1000 + int(micros) // 1000
+        now = await self.time_ms() if now is None else now
         sessions = [self.link.key(partition, "sessions") for partition in range(self.partitions)]
         found = await self._all([self.link.command("ZRANGEBYSCORE", key, now, "+inf") for key in sessions])
         return {name.decode() for names in found for name in names}

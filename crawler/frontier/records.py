@@ -239,6 +239,11 @@ def unpack_letter(id_: str, row: bytes) -> DeadLetter:
     return dead_letter(id_, band, group, record, reason, int(buried))
 
 
+def split_letter(row: bytes) -> tuple[str, bytes]:
+    """Group and record of an entry of the stream ``dead``."""
+    return split_tail(row[_LETTER.size + row[_LETTER.size - 1] :])
+
+
 def dead_letter(id_: str, band: int, group: str, record: bytes, reason: str, buried_ms: int) -> DeadLetter:
     """A dead letter from its parts."""
     found = unpack_record(record, group, band, _no_key)

@@ -44,6 +44,8 @@ TRANSITIONS: dict[str, tuple[tuple[State, State], ...]] = {
     "offline": _from_each(_WAITING, (State.DEAD,)),
     "drop": _from_each(_WAITING, (State.DONE,)),
     "replay": ((State.DEAD, State.QUEUED),),
+    "discard": ((State.DEAD, State.DONE),),
+    "forget": ((State.DONE, State.UNKNOWN), (State.DEAD, State.UNKNOWN)),
 }
 """What each call may move, as (from, to). ``lease`` first promotes delayed URLs whose time has come."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawler.errors import BadInput
-from crawler.frontier import Answer, Burial, Failure, Wire
+from crawler.frontier import Answer, Burial, Failure, State, Wire
 from crawler.frontier.policy import Pace
 from tests.contract.conftest import Open
 from tests.support.frontier import START, AnyFrontier, candidate, granted
@@ -180,3 +180,83 @@ async def test_purging(frontier: AnyFrontier) -> None:
     snapshot = await frontier.snapshot(now=START)
     assert (snapshot.added, snapshot.groups) == (0, 0)
     assert set(await frontier.add([candidate("http://h1.test/")], now=START)) == {"ADDED"}
+
+
+async def dead_of(frontier: AnyFrontier, *urls: str) -> list[str]:
+    """The ids of the letters of URLs that are added and buried, in their order."""
+    await frontier.add([candidate(url) for url in urls], now=START)
+    leases = await granted(frontier, len(urls), START, first=50)
+    await frontier.bury([Burial(lease, "pipeline-error") for lease in leases], now=START)
+    ids = {letter.url: letter.id for letter in (await frontier.dead())[0]}
+    return [ids[url] for url in urls]
+
+
+async def test_a_dead_letter_by_its_id(frontier: AnyFrontier) -> None:
+    [id_] = await dead_of(frontier, "http://a.test/")
+    letter = await frontier.letter(id_)
+    assert letter is not None
+    assert (letter.id, letter.url, letter.reasons) == (id_, "http://a.test/", ("pipeline-error",))
+    assert await frontier.letter("0:99999-0") is await frontier.letter("7:1-0") is None
+    with pytest.raises(BadInput, match="dead letter"):
+        await frontier.letter("1")
+
+
+async def test_discarding_dead_letters(frontier: AnyFrontier) -> None:
+    first, second = await dead_of(frontier, "http://a.test/", "http://b.test/")
+    before = sum((await frontier.snapshot(now=START)).moves)
+    assert await frontier.discard([first, "7:1-0"], now=START) == [Answer.APPLIED, Answer.STALE]
+    assert await frontier.discard([first], now=START) == [Answer.STALE]
+    snapshot = await frontier.snapshot(now=START)
+    assert (snapshot.done, snapshot.dead, sum(snapshot.moves)) == (1, 1, before + 1)
+    assert [letter.id for letter in (await frontier.dead())[0]] == [second]
+    assert await frontier.add([candidate("http://a.test/")], now=START) == ["SEEN"]
+    with pytest.raises(BadInput, match="dead letter"):
+        await frontier.discard([second, "1"], now=START)
+
+
+async def test_forgetting_what_is_settled(frontier: AnyFrontier) -> None:
+    """Done or dead: the next add takes it as new, and the counters are as if it had never been."""
+    await dead_of(frontier, "http://a.test/dead")
+    await frontier.add([candidate("http://a.test/done"), candidate("http://b.test/")], now=START)
+    await frontier.drop("a.test", now=START)
+    before = await frontier.snapshot(now=START)
+    assert await frontier.forget("http://a.test/done", "a.test", now=START) is State.DONE
+    assert await frontier.forget("http://a.test/dead", "a.test", now=START) is State.DEAD
+    assert await frontier.forget("http://a.test/dead", "a.test", now=START) is State.UNKNOWN
+    after = await frontier.snapshot(now=START)
+    assert (after.added, after.done, after.dead, after.queued) == (1, 0, 0, 1)
+    assert sum(after.moves) == sum(before.moves) + 2
+    assert await frontier.dead() == ([], "")
+    again = [candidate("http://a.test/done"), candidate("http://a.test/dead"), candidate("http://b.test/")]
+    assert await frontier.add(again, now=START) == ["ADDED", "ADDED", "SEEN"]
+
+
+async def test_what_is_not_settled_is_not_forgotten(frontier: AnyFrontier) -> None:
+    url, group = "http://a.test/", "a.test"
+
+    async def kept(state: State) -> None:
+        moves = (await frontier.snapshot(now=START)).moves
+        assert await frontier.forget(url, group, now=START) is state
+        assert (await frontier.snapshot(now=START)).moves == moves
+        assert await frontier.add([candidate(url)], now=START) == ["SEEN"]
+
+    assert await frontier.forget(url, group, now=START) is State.UNKNOWN
+    await frontier.add([candidate(url)], now=START)
+    await kept(State.QUEUED)
+    [lease] = await granted(frontier, 1, START)
+    await kept(State.LEASED)
+    await frontier.retry([Failure(lease, "timeout", Wire(0, 0))], now=START)
+    await kept(State.DELAYED)
+    [lease] = await granted(frontier, 1, START + 200_000, first=5)
+    await frontier.fetched([(lease, Wire(0, 0))], now=START + 200_000)
+    await frontier.seal("w", [lease], "segment", now=START + 200_000)
+    await kept(State.SEALED)
+
+
+async def test_a_forgotten_url_voids_what_workers_remember(open_real: Open) -> None:
+    frontier = await open_real(frontier_partitions=1)
+    await dead_of(frontier, "http://a.test/")
+    epochs = dict(frontier.epochs)
+    await frontier.forget("http://a.test/", "a.test", now=START)
+    await frontier.add([candidate("http://b.test/")], now=START)
+    assert frontier.epochs != epochs

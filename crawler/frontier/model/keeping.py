@@ -12,7 +12,7 @@ from crawler.frontier.types import Answer, Decided, Decision, Named
 
 
 class Keeping(Ground):
-    """seal, decide, settle, finished, reserve, reclaim, clear, replay, rule."""
+    """seal, decide, settle, finished, reserve, reclaim, clear, replay, discard, forget, rule."""
 
     def seal(
         self, now: int, worker: str, session_ms: int, items: Sequence[Named], segment: str
@@ -175,6 +175,36 @@ class Keeping(Ground):
         self.move(State.DEAD, State.QUEUED)
         self.push(letter.band, letter.group, [records.with_failure(letter.record, policy.REPLAYED)], now)
         return Answer.APPLIED
+
+    def discard(self, now: int, id_: int) -> Answer:
+        if self.letters.pop(id_, None) is None:
+            return Answer.STALE
+        self.at(now)
+        self.move(State.DEAD, State.DONE)
+        return Answer.APPLIED
+
+    def forget(self, now: int, group: str, key: int, fingerprint: records.Fingerprint) -> State:
+        def is_it(name: str, record: bytes) -> bool:
+            return name == group and records.unpack_record(record, group, 0, fingerprint).key == key
+
+        if key not in self.seen:
+            return State.UNKNOWN
+        if any(is_it(name, record) for (_, name), queue in self.queues.items() for record in queue):
+            return State.QUEUED
+        if any(is_it(name, record) for _, name, record in self.delayed):
+            return State.DELAYED
+        for owned in self.owned.values():
+            if is_it(owned.group, owned.record):
+                return State.SEALED if owned.state is State.SEALED else State.LEASED
+        dead = [id_ for id_, letter in self.letters.items() if is_it(letter.group, letter.record)]
+        state = State.DEAD if dead else State.DONE
+        self.at(now)
+        for id_ in dead:
+            del self.letters[id_]
+        self.seen.discard(key)
+        self.hops = {hop for hop in self.hops if hop[0] != key}
+        self.counts.update({state: -1, "added": -1, "moves": 1})
+        return state
 
     def rule(self, now: int, group: str, until_ms: int | None, least_ms: int | None) -> None:
         now = self.at(now)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawler.frontier import records
-from crawler.frontier.model.base import Base
+from crawler.frontier.model.base import Base, Part
 from crawler.frontier.model.ground import Row
 from crawler.frontier.operators import FOREVER_MS
-from crawler.frontier.states import COUNTED
+from crawler.frontier.states import COUNTED, State
 from crawler.frontier.types import Answer, DeadLetter, GroupInfo, Snapshot
 
 
@@ -73,11 +73,27 @@ class Operators(Base):
         left = [letter for letter in every if _order(letter.id) > _order(cursor)]
         return left[:count], left[count - 1].id if len(left) > count else ""
 
+    async def letter(self, id_: str) -> DeadLetter | None:
+        records.letter_place(id_)
+        letters, _ = await self.dead(count=1 << 60)
+        return next((letter for letter in letters if letter.id == id_), None)
+
     async def replay(self, ids: Sequence[str], *, now: int | None = None) -> list[Answer]:
+        at = self._now(now)
+        return [part.replay(at, id_) if part else Answer.STALE for part, id_ in self._letters(ids)]
+
+    async def discard(self, ids: Sequence[str], *, now: int | None = None) -> list[Answer]:
+        at = self._now(now)
+        return [part.discard(at, id_) if part else Answer.STALE for part, id_ in self._letters(ids)]
+
+    def _letters(self, ids: Sequence[str]) -> list[tuple[Part | None, int]]:
         places = [records.letter_place(id_) for id_ in ids]
-        ids_there = [(at, int(place.partition("-")[0])) for at, place in places]
-        at_now = self._now(now)
-        return [self.parts[at].replay(at_now, i) if at < self.partitions else Answer.STALE for at, i in ids_there]
+        return [
+            (self.parts[at] if at < self.partitions else None, int(place.partition("-")[0])) for at, place in places
+        ]
+
+    async def forget(self, url: str, group: str, *, now: int | None = None) -> State:
+        return self.part_of(group).forget(self._now(now), group, self.fingerprint(url), self.fingerprint)
 
     async def purge(self) -> int:
         self.parts = self._new_parts()
