@@ -157,7 +157,7 @@ def closing_report(now: Figures, elapsed: float, reason: str, crawl_id: str, out
         lines.append(f"  errors     {_counts(now.errors)}")
     if now.frontier is not None and now.frontier.get("dead"):
         lines.append(f"  dead       {now.frontier['dead']:,} URLs: {_scrapy()} dlq list -s CRAWL_ID={crawl_id}")
-    if reason == "finished":
+    if reason == "finished" and not _is_empty(now):
         lines.append("  another    a crawl of another name begins anew: -s CRAWL_ID=NAME")
     lines += ["", f"It lies in {output if '://' in output else Path(output).resolve()}"]
     return "\n".join(lines + [f"  {line}" for line in reading_lines(output, crawl_id)])
@@ -166,9 +166,14 @@ def closing_report(now: Figures, elapsed: float, reason: str, crawl_id: str, out
 def _ended(now: Figures, reason: str) -> str:
     if reason != "finished":
         return f"stopped ({reason}); the same command goes on from here"
-    if now.frontier is not None and not now.frontier.get("added"):
+    if _is_empty(now):
         return "has no URLs yet: give it some with -a seeds=, a file, - or a URL"
     return "is finished" if now.fetched else "is finished: nothing was left to fetch"
+
+
+def _is_empty(now: Figures) -> bool:
+    """Whether nothing was ever given to the crawl."""
+    return now.frontier is not None and not now.frontier.get("added")
 
 
 def _scrapy() -> str:

@@ -146,6 +146,7 @@ def test_the_closing_report(tmp_path: Path) -> None:
 def test_a_run_that_fetched_nothing_says_why(added: int, said: str, tmp_path: Path) -> None:
     report = closing_report(Figures(1.0, frontier={"added": added}), 1.0, "finished", "demo", str(tmp_path))
     assert re.match(f"Crawl 'demo' {said}", report)
+    assert ("another" in report) == bool(added)
 
 
 @pytest.mark.parametrize("output", ["out", "it's", '$HOME "quoted"!'])
