@@ -31,8 +31,8 @@ class Forgetting(Calls):
         """Forget the plain GET of ``url`` (wire form) if it is done or dead: the next `add` takes it as new.
 
         Returns the state it was in: DONE or DEAD, it is forgotten; UNKNOWN, it was never seen (or the reply was lost
-        when it was forgotten); in any other (LEASED stands for HELD too) it stays as it is. Raises FrontierUnavailable when the partition moves
-        faster than it can be looked through.
+        when it was forgotten); in any other (LEASED stands for HELD too) it stays as it is. Raises
+        FrontierUnavailable when the partition moves faster than it can be looked through.
         """
         partition, key = self.partition_of(group), self.fingerprint(url)
         records.group_name(group)
