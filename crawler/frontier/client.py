@@ -97,17 +97,15 @@ class Frontier(Operators, Forgetting, Segments, Durability):
             "url_parameters_ignored": sorted(options.url_parameters_ignored),
             "servers": list(servers),
         }
-        key = self.link.key(0, keys.CRAWL)
-        new = await self.link.command("HSETNX", key, "made", json.dumps(made, sort_keys=True))
-        stored = json.loads(await self.link.command("HGET", key, "made"))
+        self._made = json.dumps(made, sort_keys=True)
+        new = await self._make()
+        stored = json.loads(await self.link.command("HGET", self.link.key(0, keys.CRAWL), "made"))
         differing = [
             f"{name} {stored.get(name)!r}, not {value!r}" for name, value in made.items() if stored.get(name) != value
         ]
         if differing:
             raise FrontierMismatch(f"crawl {options.crawl_id!r} was made with {'; '.join(differing)}")
-        await self._note_restart(new=bool(new))
-        for partition in range(self.partitions):
-            await self.link.command("HSETNX", self.link.key(partition, "meta"), "epoch", random.getrandbits(48))
+        await self._note_restart(new=new)
 
     async def close(self) -> None:
         """Forget what is known locally. The client is its maker's to close; leases end by their outcomes or

@@ -7,6 +7,7 @@ move.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -14,6 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from crawler.errors import FrontierUnavailable
+from crawler.frontier import keys
 from crawler.frontier.calls import Calls
 
 SETTLES: Final = 2.0
@@ -30,9 +32,28 @@ T = TypeVar("T")
 
 
 class Durability(Calls):
-    """Fences. ``_run_ids``: the servers' run ids as last seen."""
+    """Fences. ``_run_ids``: the servers' run ids as last seen. ``_made``: the crawl's record, as JSON."""
 
     _run_ids: tuple[str, ...] = ()
+    _made = ""
+
+    async def _make(self) -> bool:
+        """Write the crawl's record and its partitions' epochs where they are missing; True when the crawl is new."""
+        new = await self.link.command("HSETNX", self.link.key(0, keys.CRAWL), "made", self._made)
+        for partition in range(self.partitions):
+            await self.link.command("HSETNX", self.link.key(partition, "meta"), "epoch", random.getrandbits(48))
+        return bool(new)
+
+    async def was_emptied(self) -> bool:
+        """Whether the server holds the crawl no more: its data was flushed, or a restart lost it without a disk.
+
+        The crawl's record is made again, so only the first worker that asks is told; all find new epochs.
+        """
+        if await self.link.command("HEXISTS", self.link.key(0, keys.CRAWL), "made") or not await self._make():
+            return False
+        self.link.lost_at = self.clock()
+        self.link.lost += 1
+        return True
 
     async def run_ids(self) -> tuple[str, ...]:
         """The run id of each server; a server that was restarted or replaced has another."""

@@ -139,10 +139,19 @@ class Duties:
     async def _meet_server(self) -> None:
         """Notice a server that was lost between two calls, and send it again what it may have forgotten.
 
-        redis-py makes a broken connection anew without a word, so only the run id tells.
+        redis-py makes a broken connection anew without a word, so only the run id tells. A server that forgot
+        everything is said: what is sent again is the latest only, so the crawl may end early or fetch pages again.
         """
-        await self._worker.frontier.run_ids()
-        await self._worker.batcher.recover()
+        worker = self._worker
+        await worker.frontier.run_ids()
+        # Without SCHEDULER_PERSIST a worker that found the end has purged the frontier, and means it.
+        if worker.options.scheduler_persist and await worker.frontier.was_emptied():
+            logger.error(
+                "the server holds nothing of crawl %r any more (flushed, or restarted without its data):"
+                " only what was found in the last seconds is sent again",
+                worker.options.crawl_id,
+            )
+        await worker.batcher.recover()
 
     async def _reclaim(self) -> None:
         await self._meet_server()

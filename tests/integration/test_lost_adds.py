@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from crawler.errors import FrontierMismatch
 from crawler.frontier import Batcher, Frontier
 from crawler.frontier.batcher import RESEND
 from crawler.options import Options
@@ -77,4 +78,18 @@ async def test_what_no_server_lost_is_not_sent_again(frontier: Frontier) -> None
     batcher = Batcher(frontier, window=0.0)
     await batcher.add(LINKS)
     assert await batcher.recover() == 0
+    await batcher.close()
+
+
+async def test_a_server_that_was_flushed_is_noticed_once(server: RedisServer, frontier: Frontier) -> None:
+    batcher = Batcher(frontier, window=0.0)
+    await batcher.add(LINKS)
+    assert not await frontier.was_emptied()
+    async with server.client() as client:
+        await client.flushall()
+        assert await frontier.was_emptied()
+        assert not await frontier.was_emptied()
+        assert await batcher.recover() == len(LINKS)
+        with pytest.raises(FrontierMismatch):  # the record is the crawl's own again
+            await Frontier.open(client, Options(frontier_partitions=8))
     await batcher.close()

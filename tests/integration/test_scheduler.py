@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,18 @@ def tree(groups: int = 8, pages: int = 6) -> dict[str, Say]:
 
 
 FIRST = {"first": "http://g0.test/"}
+
+
+def test_a_flushed_server_is_said_and_the_crawl_ends(start_server: Callable[..., RedisServer], tmp_path: Path) -> None:
+    server = start_server()
+    with serve_site(tree()) as site, crawl_of(site, server, tmp_path, "flushed", DOWNLOAD_DELAY=DELAY) as crawl:
+        worker = crawl.start("follower", FIRST)
+        until(lambda: len(site.hits) > 15, 30, "the crawl being in its middle")
+        with server.sync_client() as client:
+            client.flushall()
+        assert worker.wait(60) == 0, worker.log[-3000:]
+    assert worker.reason == "finished"
+    assert worker.log.count("the server holds nothing of crawl 'flushed' any more") == 1
 
 
 def test_a_stopped_crawl_goes_on_and_ends_with_every_page_once(valkey: RedisServer, tmp_path: Path) -> None:
