@@ -70,7 +70,9 @@ class Duty:
                 self._succeeded()
 
     def _failed(self, error: LonglineError) -> None:
-        if str(error) != str(self.failure):
+        if isinstance(error, FrontierUnavailable) and self.failure is None:
+            log.warning("%s waits for the frontier: %s", self._name, error)
+        elif str(error) != str(self.failure):
             log.error("%s fails, and is tried again: %s", self._name, error)
         self._pause = RETRY_FIRST if self.failure is None else min(2 * self._pause, RETRY_MOST)
         self.failure = error
