@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,19 +30,27 @@ class FrontierCommand:
     settings: Any
     exitcode: int
 
-    async def call(self, frontier: Frontier, args: list[str], opts: argparse.Namespace) -> Any:
-        """The command's answer, JSON-able."""
+    actions: Mapping[str, int]
+    """Each subcommand, and how many arguments it takes; -1: any number."""
+
+    async def call(self, frontier: Frontier, action: str, args: list[str], opts: argparse.Namespace) -> Any:
+        """The answer of a subcommand, JSON-able."""
         raise NotImplementedError
 
-    def expect(self, args: list[str], *allowed: str) -> str:
-        """The subcommand. Raises UsageError for another."""
-        if len(args) != 1 or args[0] not in allowed:
-            raise UsageError
-        return args[0]
+    def check(self, action: str, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002 - for those that override it
+        """Whatever can be known to be wrong before a server is asked. Raises BadInput, UsageError."""
+        stray = next((arg for arg in args if arg.startswith("--")), None)
+        if stray:
+            raise UsageError(f"no such option: {stray}")
+        if self.actions[action] not in (-1, len(args)):
+            raise UsageError(f"{action} takes {self.actions[action] or 'no'} argument(s), not {len(args)}")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Answer or complain, and set the exit code."""
+        """Answer or complain, and set the exit code. Raises UsageError."""
+        if not args or args[0] not in self.actions:
+            raise UsageError
         try:
+            self.check(args[0], args[1:], opts)
             answer = asyncio.run(self._answer(Options.from_settings(self.settings), args, opts))
         except LonglineError as error:
             print(f"longline: {error}", file=sys.stderr)
@@ -53,21 +62,24 @@ class FrontierCommand:
         connection = await connect(options)
         try:
             frontier = await Frontier.open(connection.client, options, revive=connection.revive)
-            return await self.call(frontier, args, opts)
+            return await self.call(frontier, args[0], args[1:], opts)
         finally:
             await connection.close()
 
 
 def _table(answer: Any) -> str:
-    """An answer for people: one line a figure, one line a letter; times as they read them."""
+    """An answer for people: one line a figure; or a heading and one line a row; times as they read them."""
     if isinstance(answer, dict):
         return "\n".join(f"{name:<10} {_value(name, value)}" for name, value in answer.items())
     if not answer:
         return "nothing"
-    return "\n".join("  ".join(_value(name, value) for name, value in row.items()) for row in answer)
+    rows = ["  ".join(_value(name, value) for name, value in row.items()) for row in answer]
+    return "\n".join(["  ".join(answer[0]), *rows])
 
 
 def _value(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
     if name.endswith("_ms"):
         return datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     if isinstance(value, dict):
