@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from crawler.errors import FrontierUnavailable, SinkError, SpoolError
-from crawler.frontier import Holding
+from crawler.frontier import Holding, Snapshot
 from crawler.worker.intake import Intake
 from crawler.worker.start_urls import StartUrls
 from crawler.worker.worker import Worker
@@ -27,6 +27,7 @@ SNAPSHOT_EVERY = 2.0  # seconds
 PENDING_EVERY = 5.0  # seconds
 OUTBOX_AGE_MS = 2000  # a redirect whose worker lives is carried out by it; one that is older is anyone's
 END_EVERY = 0.5  # seconds, only while this worker has nothing to do
+END_MOST = 4.0  # seconds; the period doubles up to here while there is work that waits or that others have
 START_URLS_EVERY = 1.0  # seconds
 STORAGE_EVERY = 0.5  # seconds
 
@@ -46,6 +47,7 @@ class Duties:
         self._before: tuple[int, ...] | None = None
         self._held_before: set[bytes] = set()
         self._due: dict[str, float] = {}
+        self._end_wait = END_EVERY
         self._storage_failing_since = 0.0
 
     async def run(self) -> None:
@@ -93,9 +95,19 @@ class Duties:
             self._worker.say_once("frontier", "frontier: %s", error)
 
     async def _look(self) -> None:
+        await self._snapshot()
+
+    async def _snapshot(self) -> Snapshot:
         snapshot = await self._worker.frontier.snapshot()
         self._worker.snapshot = snapshot
         self.snapshot = asdict(snapshot)
+        self._due["snapshot"] = time.monotonic() + max(SNAPSHOT_EVERY, 2 * self._end_wait) * 0.9
+        return snapshot
+
+    def _wait_longer(self, *, again: bool) -> None:
+        """A look asks every partition: a worker that waits for a page due in minutes must not look twice a second."""
+        self._end_wait = min(2 * self._end_wait, END_MOST) if again else END_EVERY
+        self._due["end"] = time.monotonic() + self._end_wait * random.uniform(0.8, 1.0)
 
     async def _storage(self) -> None:
         """A disk or store that takes nothing for STORAGE_PATIENCE ends this worker; leasing has paused before."""
@@ -165,6 +177,9 @@ class Duties:
             await self._worker.writer.abort([segment])
 
     async def _pending(self) -> None:
+        looked = self._worker.snapshot
+        if looked is not None and not looked.pending and not looked.outbox:
+            return
         pending = await self._worker.frontier.pending(settled_ms=OUTBOX_AGE_MS)
         if pending.segments:
             await self._worker.writer.carry_pending()
@@ -178,11 +193,11 @@ class Duties:
         """
         worker = self._worker
         if not self.engine_idle() or self._intake.ready or worker.unsettled > worker.writer.unsealed:
-            self._before = None
+            self._before, self._end_wait = None, END_EVERY
             return
         await self._meet_server()
-        snapshot = await worker.frontier.snapshot()
-        self.snapshot = asdict(snapshot)
+        snapshot = await self._snapshot()
+        self._wait_longer(again=bool(snapshot.queued + snapshot.delayed + snapshot.leased))
         active = snapshot.queued + snapshot.delayed + snapshot.leased + snapshot.held + snapshot.outbox
         if not active and (snapshot.sealed or worker.writer.unpublished):
             worker.writer.rotate_now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,22 @@ def test_a_flushed_server_is_said_and_the_crawl_ends(start_server: Callable[...,
         assert worker.wait(60) == 0, worker.log[-3000:]
     assert worker.reason == "finished"
     assert worker.log.count("the server holds nothing of crawl 'flushed' any more") == 1
+
+
+def test_a_worker_that_waits_asks_seldom(start_server: Callable[..., RedisServer], tmp_path: Path) -> None:
+    """One page that is due in ten minutes; looking for the end twice a second were 40 calls a second."""
+    server, calls = start_server(), 100
+    with (
+        serve_site({"g0.test/": Say("busy", status=500)}) as site,
+        crawl_of(site, server, tmp_path, "waits", RETRY_DELAYS="600") as crawl,
+        server.sync_client() as client,
+    ):
+        crawl.start("follower", FIRST)
+        until(lambda: crawl.snapshot().delayed == 1, 30, "the page being put off")
+        client.config_resetstat()
+        begun = time.monotonic()
+        until(lambda: client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0) > calls, 60, "some calls")
+        assert calls / (time.monotonic() - begun) < 25
 
 
 def test_a_stopped_crawl_goes_on_and_ends_with_every_page_once(valkey: RedisServer, tmp_path: Path) -> None:
