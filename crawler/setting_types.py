@@ -169,6 +169,8 @@ def addresses() -> Reader:
         for pattern, target in pairs.items():
             if not pattern or not isinstance(target, str) or not _is_address(target):
                 raise ValueError(f"has {pattern!r}: {target!r}, which is not an address or address:port")
+            if "*" in pattern[1:]:
+                raise ValueError(f"has {pattern!r}, which fits no host: a * stands only at the beginning")
         return MappingProxyType(pairs)
 
     return Reader("mapping of host patterns to addresses", read)

@@ -103,6 +103,7 @@ def test_single_addresses_are_networks() -> None:
         ("RESOLVE", "a.test:127.0.0.1", "RESOLVE: 'a.test:127.0.0.1' is not a JSON object"),
         ("RESOLVE", {"a.test": "b.test"}, "which is not an address"),
         ("RESOLVE", {"a.test": "127.0.0.1:0"}, "which is not an address"),
+        ("RESOLVE", {"a*.test": "127.0.0.1"}, "'a*.test', which fits no host"),
         (
             "ALLOWED_PRIVATE_NETWORKS",
             "10.0.0.0/33",
