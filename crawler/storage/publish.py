@@ -65,11 +65,21 @@ class Publisher:
         """
         decided = await self._frontier.decision(segment.name) or await self._decide(segment)
         if decided is not None:
-            decided = await self.carry(segment.name, decided)
+            decided = await self._carry_from_spool(segment, decided)
         await self._sealer.give_back(segment)
         if decided is None or decided.decision is Decision.ABORTED:
             await asyncio.to_thread(self._store_fetchlog, segment)
         return decided.decision if decided else None
+
+    async def _carry_from_spool(self, segment: Segment, decided: Decided) -> Decided:
+        """`carry`; where OUTPUT was removed under the crawl, what was stored went with it and is stored again."""
+        try:
+            return await self.carry(segment.name, decided)
+        except SinkError:
+            if decided.decision is not Decision.PUBLISHED or not decided.manifest:
+                raise
+            await asyncio.to_thread(self._store, segment)
+            return await self.carry(segment.name, decided)
 
     async def give_up(self, segment: Segment) -> None:
         """Abort a segment whose files are gone or damaged; its URLs are fetched again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -172,6 +173,21 @@ async def test_an_adopter_finishes_what_was_decided(corpus: Corpus) -> None:
     with pytest.raises(Crash):
         await writer.publish()
     corpus.kill(writer)
+    await (await corpus.worker("heir")).publish()
+    assert len(corpus.texts()) == 4
+    await check_finished(corpus, 4)
+
+
+async def test_an_output_that_was_removed_after_the_decision_is_made_again_from_the_spool(corpus: Corpus) -> None:
+    await corpus.add(urls(4))
+    writer = await corpus.worker("w", sink=CrashPoint(name="show").watch(corpus.sink))
+    corpus.write(writer, "w", await corpus.fetch("w"))
+    writer.rotate_now()
+    await writer.commit()
+    with pytest.raises(Crash):
+        await writer.publish()
+    corpus.kill(writer)
+    shutil.rmtree(corpus.sink.root)
     await (await corpus.worker("heir")).publish()
     assert len(corpus.texts()) == 4
     await check_finished(corpus, 4)
