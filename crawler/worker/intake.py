@@ -115,7 +115,6 @@ class Intake:
         tokens, asked = self._tokens(count)
         reply = await worker.frontier.lease(tokens, worker.name)
         self._unanswered = []
-        worker.set_clock(reply.now_ms)
         visits = [worker.begin(replace(lease, asked=asked)) for lease in reply.leases]
         if visits:
             try:

@@ -45,8 +45,8 @@ class Outcomes(Background):
     count: Callable[[str, int], None]
 
     def now_ms(self) -> int:
-        """The frontier's clock as known here, in ms."""
-        raise NotImplementedError
+        """The frontier's clock as known from its last reply, in ms."""
+        return self.frontier.server_ms()
 
     # The end of a request
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -51,8 +50,7 @@ class Worker(Outcomes):
         super().__init__()
         self.options = options
         self.epoch = os.urandom(4).hex()
-        self.host = options.worker_name or f"{socket.gethostname()}-{os.getpid()}"
-        self.name = f"{self.host}:{self.epoch}"
+        self.name = f"{options.worker}:{self.epoch}"
         self.visits: dict[bytes, Visit] = {}
         self._met: WeakValueDictionary[bytes, Visit] = WeakValueDictionary()
         self.snapshot: Snapshot | None = None
@@ -65,7 +63,6 @@ class Worker(Outcomes):
         self.candidates = Candidates(options)
         self.failed = ""
         self._claim = ""
-        self._clock_offset_ms = 0.0
 
     @classmethod
     def from_settings(cls, settings: Any) -> Worker:
@@ -153,18 +150,6 @@ class Worker(Outcomes):
             await self.frontier.purge()
         if self._claim:
             await self.frontier.link.command("DEL", self._claim)
-
-    # Time
-
-    def set_clock(self, now_ms: int) -> None:
-        """Take the frontier's clock from a reply."""
-        self._clock_offset_ms = now_ms - time.monotonic() * 1000
-
-    def now_ms(self) -> int:
-        """The frontier's clock as known from the last reply; ours before the first one."""
-        if not self._clock_offset_ms:
-            return int(time.time() * 1000)
-        return int(time.monotonic() * 1000 + self._clock_offset_ms)
 
     # Visits
 
